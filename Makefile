@@ -1,0 +1,43 @@
+# schedkit: `make up` and `make test` need nothing before them but Python >= 3.11, make and the package registries.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+.PHONY: help install lock up test check format docs bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+install: $(STAMP) ## Make .venv with everything in it, at the exact versions of requirements.txt
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "schedkit needs Python >= 3.11, and $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+lock: ## Compile requirements.txt anew from pyproject.toml (needs uv)
+	uv pip compile --universal --python-version 3.11 --extra dev pyproject.toml --generate-hashes --no-header --no-annotate -o requirements.txt
+
+up: install ## Start the embedded scheduler with its demo jobs
+	@exec $(BIN)/schedkit up
+
+test: install ## Run the tests
+	@$(BIN)/python -m pytest -n auto
+
+check: install ## Format, lint, types, imports, generated docs, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n auto
+
+format: install ## Format the code and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .

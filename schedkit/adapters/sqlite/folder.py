@@ -1,0 +1,88 @@
+"""The data folder: one process at a time, told by a lock that the operating system drops when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from schedkit.errors import Conflict, Reason, StartupRefused
+
+LOCK_NAME: Final = "lock"
+DATABASE_NAME: Final = "dev.db"
+PRIVATE: Final = 0o700  # payloads are the users' own
+
+
+class DataFolder:
+    """A locked data folder; the lock ends with `release` or with the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Create and lock it. Raises StartupRefused (DATA_FOLDER_UNUSABLE), Conflict (DATA_FOLDER_IN_USE)."""
+        self.path = path
+        try:
+            path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+            self._file = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StartupRefused(
+                Reason.DATA_FOLDER_UNUSABLE,
+                f"the data folder {path} cannot be used: {error.strerror}",
+                fix=("make it writable, or point --data at another folder",),
+            ) from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise _in_use(path) from None
+
+    @property
+    def database(self) -> Path:
+        return self.path / DATABASE_NAME
+
+    def note(self, **facts: Any) -> None:
+        """Write down who holds the folder, for those who come second and for `schedkit down`."""
+        text = json.dumps({"pid": os.getpid(), **facts}).encode()
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, text, 0)
+
+    def release(self) -> None:
+        os.ftruncate(self._file, 0)
+        os.close(self._file)
+
+
+def holder(path: Path) -> dict[str, Any] | None:
+    """What the process that holds this folder wrote down; None where nobody holds it."""
+    try:
+        file = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return noted(path)
+    else:
+        return None
+    finally:
+        os.close(file)
+
+
+def noted(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((path / LOCK_NAME).read_text() or "{}")
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _in_use(path: Path) -> Conflict:
+    facts = noted(path)
+    who = f"pid {facts['pid']}" if "pid" in facts else "another process"
+    where = f" at {facts['url']}" if "url" in facts else ""
+    return Conflict(
+        Reason.DATA_FOLDER_IN_USE,
+        f"already running ({who}){where}: it holds the data folder {path}",
+        why="two processes on one store could run a job twice, so the second one stops here",
+        fix=("schedkit down   stops it", "schedkit up --data DIR --port 8701   starts another one beside it"),
+        extra={"pid": facts.get("pid")},
+    )

@@ -1,0 +1,36 @@
+"""The machine's own clock and chance: the one place where they are read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+
+from schedkit.model.time import Instant
+
+
+class SystemClock:
+    """Wall time from the operating system, shifted by `offset_ms` (to practise with a wrong clock)."""
+
+    def __init__(self, offset_ms: int = 0) -> None:
+        self._offset_ms = offset_ms
+
+    def now(self) -> Instant:
+        return time.time_ns() // 1_000_000 + self._offset_ms
+
+    async def sleep(self, duration_ms: float) -> None:
+        await asyncio.sleep(max(0.0, duration_ms) / 1_000)
+
+
+class SystemChance:
+    """Chance from the operating system: tokens must be unguessable, and no two processes may share a sequence."""
+
+    def __init__(self) -> None:
+        self._random = random.SystemRandom()
+
+    def draw(self) -> float:
+        return self._random.random()
+
+    def bytes(self, count: int) -> bytes:
+        return os.urandom(count)

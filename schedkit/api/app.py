@@ -1,0 +1,115 @@
+"""The door: one ASGI app over a world. Errors leave it as problem+json, and OpenAPI describes what comes in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse
+
+from schedkit import __version__
+from schedkit.api import demo, jobs, ops, runs, schedules
+from schedkit.api.bodies import Body
+from schedkit.api.docs_page import docs_page
+from schedkit.api.door import Door
+from schedkit.api.ops import Vitals
+from schedkit.api.problems import MEDIA_TYPE, on_bug, on_http_exception, on_schedkit_error, problem, request_id_of
+from schedkit.errors import InvalidInput, Reason, SchedkitError
+from schedkit.ports import World
+
+
+def make_app(world: World, vitals: Vitals, *, loopback_only: bool = True, with_demo: bool = True) -> FastAPI:
+    """The API of this world. `loopback_only` refuses callers of other hosts and pages (there are no credentials)."""
+    app = FastAPI(title="schedkit", version=__version__, openapi_url="/openapi.json", docs_url=None, redoc_url=None)
+    app.state.world = world
+    app.state.vitals = vitals
+    for router in (jobs.batch_router, jobs.router, runs.router, schedules.router, ops.router):
+        app.include_router(router)
+    if with_demo:
+        app.include_router(demo.demo_router())
+    app.add_exception_handler(SchedkitError, on_schedkit_error)
+    app.add_exception_handler(HTTPException, on_http_exception)
+    app.add_exception_handler(RequestValidationError, on_bad_parameter)
+    app.add_exception_handler(Exception, on_bug)
+    app.add_middleware(Door, chance=world.chance, loopback_only=loopback_only)
+    app.openapi = lambda: openapi(app)  # type: ignore[method-assign]
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi(), str(request.base_url).rstrip("/")))
+
+    return app
+
+
+async def on_bad_parameter(request: Request, error: Exception) -> JSONResponse:
+    """A query or path parameter that is not what it must be."""
+    assert isinstance(error, RequestValidationError), "registered for RequestValidationError"
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"][1:])
+    refusal = InvalidInput(Reason.INVALID_ARGUMENT, f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}", field=name)
+    return problem(refusal, request_id_of(request))
+
+
+def openapi(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's document, plus the bodies that our own strict reader takes, plus the shape of every refusal."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, routes=app.routes, summary=app.summary)
+        bodies = {route: model for route in app.routes if isinstance(route, APIRoute) and (model := _body(route))}
+        _, schemas = models_json_schema(
+            [(model, "validation") for model in set(bodies.values())], ref_template="#/components/schemas/{model}"
+        )
+        parts = document.setdefault("components", {}).setdefault("schemas", {})
+        parts |= schemas.get("$defs", {}) | {"Problem": PROBLEM}
+        for name in ("HTTPValidationError", "ValidationError"):
+            parts.pop(name, None)
+        for route, model in bodies.items():
+            for method in route.methods or ():
+                reference = {"$ref": f"#/components/schemas/{model.__name__}"}
+                document["paths"][route.path_format][method.lower()]["requestBody"] = {
+                    "required": True,
+                    "content": {"application/json": {"schema": reference}},
+                }
+        refusal = {
+            "description": "Refused",
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for path in document["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)
+                operation["responses"]["4XX"] = operation["responses"]["5XX"] = refusal
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "title": "Problem",
+    "description": "RFC 9457, with a stable `reason`, why it is so, and how to fix it",
+    "required": ["type", "title", "status", "detail", "reason", "request_id"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "reason": {"type": "string", "enum": [reason.value for reason in Reason]},
+        "why": {"type": "string"},
+        "fix": {"type": "array", "items": {"type": "string"}},
+        "field": {"type": "string"},
+        "retry_after_seconds": {"type": "integer"},
+        "request_id": {"type": "string"},
+    },
+}
+
+
+def _body(route: APIRoute) -> type[Body] | None:
+    for dependency in route.dependant.dependencies:
+        model: type[Body] | None = getattr(dependency.call, "__schedkit_body__", None)
+        if model is not None:
+            return model
+    return None

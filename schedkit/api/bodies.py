@@ -1,0 +1,212 @@
+"""The bodies that requests may have, and the model values they become. pydantic ends here.
+
+Strict: a string is no number, `true` is no 1, and a field we do not know is refused by name (A2).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError
+
+from schedkit.errors import InvalidInput, Reason
+from schedkit.model.jobs import (
+    MAX_ATTEMPTS,
+    MAX_BACKOFF_MS,
+    MAX_TIMEOUT_MS,
+    MAX_WINDOW_MS,
+    Delivery,
+    MisfirePolicy,
+    OverlapPolicy,
+    Priority,
+    RegionPolicy,
+)
+from schedkit.model.schedules import DayRule, GapPolicy, RepeatPolicy
+from schedkit.model.time import DAY_MS, SECOND_MS
+
+MAX_BODY_BYTES: Final = 256 * 1_024
+MAX_LABELS: Final = 64
+MAX_HEADERS: Final = 64
+MAX_GRACE_SECONDS: Final = 365 * DAY_MS // SECOND_MS
+MAX_EVERY_SECONDS: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
+MAX_PREVIEW: Final = 1_000
+MAX_BATCH: Final = 500
+
+Model = TypeVar("Model", bound="Body")
+
+Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Count = Annotated[int, Field(strict=True, ge=1)]
+Text = Annotated[str, Field(strict=True, max_length=1_024)]
+Time = Annotated[str, Field(strict=True, max_length=64, description="RFC 3339, with Z or an offset")]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=False, frozen=True)
+
+
+class OnceBody(Body):
+    """One instant: with an offset or Z, or a wall time in `time_zone`."""
+
+    type: Literal["ONCE"]
+    run_at: Annotated[str, Field(strict=True, max_length=64)]
+    time_zone: Text | None = None
+    dst_gap_policy: GapPolicy = GapPolicy.FIRST_VALID
+    dst_overlap_policy: RepeatPolicy = RepeatPolicy.FIRST
+
+
+class CronBody(Body):
+    """A Unix cron expression of five fields, or a macro, read on the wall clock of `time_zone`."""
+
+    type: Literal["CRON"]
+    cron: Annotated[str, Field(strict=True)]
+    time_zone: Annotated[str, Field(strict=True)] = "UTC"
+    dst_gap_policy: GapPolicy = GapPolicy.FIRST_VALID
+    dst_overlap_policy: RepeatPolicy = RepeatPolicy.FIRST
+    day_rule: DayRule = DayRule.OR
+    start_at: Time | None = None
+    end_at: Time | None = None
+
+
+class IntervalBody(Body):
+    """`anchor_at` + k x `every_seconds` in elapsed time; the anchor is the moment of creation where it is not given."""
+
+    type: Literal["INTERVAL"]
+    every_seconds: Annotated[Seconds, Field(ge=1, le=MAX_EVERY_SECONDS)]
+    anchor_at: Time | None = None
+    start_at: Time | None = None
+    end_at: Time | None = None
+
+
+ScheduleBody = Annotated[OnceBody | CronBody | IntervalBody, Discriminator("type")]
+
+
+class TargetBody(Body):
+    """Where the call goes: `url`, or the `target_id` of a registered target with a `path` under it."""
+
+    type: Literal["HTTP"] = "HTTP"
+    url: Annotated[str, Field(strict=True)] | None = None
+    target_id: Text | None = None
+    path: Annotated[str, Field(strict=True, max_length=1_024, pattern=r"^(/[!-~]*)?$")] = ""
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "POST"
+    timeout_seconds: Annotated[Seconds, Field(ge=1, le=MAX_TIMEOUT_MS / SECOND_MS)] = 30
+    headers: dict[str, Annotated[str, Field(strict=True)]] = {}
+
+
+class RetryPolicyBody(Body):
+    max_attempts: Annotated[int, Field(strict=True, ge=1, le=MAX_ATTEMPTS)] = 5
+    initial_backoff_seconds: Annotated[Seconds, Field(ge=0, le=MAX_BACKOFF_MS / SECOND_MS)] = 10
+    max_backoff_seconds: Annotated[Seconds, Field(ge=0, le=MAX_BACKOFF_MS / SECOND_MS)] = 600
+
+
+class JobCreate(Body):
+    schedule: ScheduleBody
+    target: TargetBody
+    payload: Any = None
+    name: Text | None = None
+    description: Text | None = None
+    priority: Priority = Priority.DEFAULT
+    dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS)] = 0
+    retry_policy: RetryPolicyBody = RetryPolicyBody()
+    misfire_policy: MisfirePolicy = MisfirePolicy.RUN_ONCE
+    misfire_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_GRACE_SECONDS)] = 60
+    overlap_policy: OverlapPolicy = OverlapPolicy.ALLOW
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    region_policy: RegionPolicy = RegionPolicy.HOME_ASYNC
+    labels: dict[str, Text] = {}
+    max_runs: Count | None = None
+    expires_after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_GRACE_SECONDS)] | None = None
+    paused: Annotated[bool, Field(strict=True)] = False
+
+
+class BatchCreate(Body):
+    """Up to 500 jobs; each entry is a job as POST /v1/jobs takes it, and may carry its own `idempotency_key`."""
+
+    jobs: Annotated[list[Any], Field(min_length=1, max_length=MAX_BATCH)]
+
+
+class TargetPatch(TargetBody):
+    """Only what is given changes; a new `url` replaces a `target_id`, and the reverse."""
+
+
+class JobPatch(Body):
+    """Only what is given changes. A schedule is given whole; `null` takes a value away where there may be none."""
+
+    schedule: ScheduleBody | None = None
+    target: TargetPatch | None = None
+    payload: Any = None
+    name: Text | None = None
+    description: Text | None = None
+    priority: Priority | None = None
+    dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS)] | None = None
+    retry_policy: RetryPolicyBody | None = None
+    misfire_policy: MisfirePolicy | None = None
+    misfire_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_GRACE_SECONDS)] | None = None
+    overlap_policy: OverlapPolicy | None = None
+    delivery: Delivery | None = None
+    region_policy: RegionPolicy | None = None
+    labels: dict[str, Text] | None = None
+    max_runs: Count | None = None
+    expires_after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_GRACE_SECONDS)] | None = None
+
+
+class PauseBody(Body):
+    reason: Text | None = None
+    until: Time | None = None
+
+
+class ResumeBody(Body):
+    misfire: MisfirePolicy | None = None
+
+
+class TriggerBody(Body):
+    payload: Any = None
+    as_of: Time | None = None
+
+
+class PreviewBody(Body):
+    schedule: ScheduleBody
+    after: Time | None = None
+    count: Annotated[int, Field(strict=True, ge=1, le=MAX_PREVIEW)] = 5
+    job_id: Text | None = None
+    dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS)] = 0
+
+
+_FIELD_REASONS: Final = {
+    "schedule.cron": Reason.INVALID_CRON,
+    "schedule.run_at": Reason.INVALID_RUN_AT,
+    "schedule.time_zone": Reason.INVALID_TIME_ZONE,
+}
+_TAGS: Final = frozenset({"ONCE", "CRON", "INTERVAL"})
+
+
+def read(model: type[Model], value: Any) -> Model:
+    """The body as its model. Raises InvalidInput that names the field."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise refused(error) from None
+
+
+def refused(error: ValidationError) -> InvalidInput:
+    """The first thing that is wrong, as a person would say it."""
+    first = error.errors(include_url=False, include_context=True)[0]
+    path = ".".join(str(part) for part in first["loc"] if part not in _TAGS)
+    reason = _FIELD_REASONS.get(path, Reason.INVALID_ARGUMENT)
+    if path.startswith("target.headers"):
+        reason = Reason.INVALID_HEADER
+    kind = first["type"]
+    if kind == "extra_forbidden":
+        return InvalidInput(
+            reason,
+            f"there is no field {path!r}",
+            field=path,
+            why="a field that is not known might be one that matters, misspelled",
+        )
+    if kind == "missing":
+        return InvalidInput(reason, f"{path!r} is missing", field=path)
+    shown = repr(first.get("input"))
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    message = first["msg"].removeprefix("Value error, ")
+    return InvalidInput(
+        reason, f"{path or 'the body'}: {message[:1].lower()}{message[1:]}, and this is {shown}", field=path or None
+    )

@@ -1,0 +1,50 @@
+"""Finding what a path names: a job by its id or its name, a run by its id. What is not the caller's is not there."""
+
+from __future__ import annotations
+
+from schedkit.errors import NotFound, Reason
+from schedkit.model.jobs import Job, job_of
+from schedkit.model.keys import JOB_ID_PREFIX, job_key, name_key, parse_run_id, run_key
+from schedkit.model.runs import Run, run_of
+from schedkit.ports import World
+
+
+async def find_job(world: World, tenant_id: str, ref: str) -> Job:
+    """Raises NotFound (JOB_NOT_FOUND)."""
+    job = await job_by_id(world, tenant_id, ref) if ref.startswith(JOB_ID_PREFIX) else None
+    job = job or await job_by_name(world, tenant_id, ref)
+    if job is None:
+        raise NotFound(
+            Reason.JOB_NOT_FOUND, f"there is no job {ref[:80]!r}", field="job_id", fix=("schedkit job list",)
+        )
+    return job
+
+
+async def job_by_id(world: World, tenant_id: str, job_id: str) -> Job | None:
+    item = await world.store.get(job_key(job_id))
+    return job_of(item) if item is not None and item["tenant_id"] == tenant_id else None
+
+
+async def job_by_name(world: World, tenant_id: str, name: str) -> Job | None:
+    """The job that has this name now; a job that was renamed has left it."""
+    item = await world.store.get(name_key(tenant_id, name))
+    job = await job_by_id(world, tenant_id, item["job_id"]) if item is not None else None
+    return job if job is not None and job.name == name else None
+
+
+async def find_run(world: World, tenant_id: str, run_id: str) -> Run:
+    """Raises NotFound (RUN_NOT_FOUND)."""
+    try:
+        job_id, scheduled_for = parse_run_id(run_id)
+        item = await world.store.get(run_key(job_id, scheduled_for)) if scheduled_for >= 0 else None
+    except (ValueError, OverflowError):
+        item = None
+    if item is None or item["tenant_id"] != tenant_id:
+        raise NotFound(
+            Reason.RUN_NOT_FOUND,
+            f"there is no run {run_id[:120]!r}",
+            field="run_id",
+            why="a run comes to be when its time has come and it is claimed, or skipped",
+            fix=("schedkit run list",),
+        )
+    return run_of(item)

@@ -1,0 +1,108 @@
+"""For those who operate it: liveness, readiness with the reason, metrics, the snapshot that dashboards show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from schedkit import __version__
+from schedkit.api.requests import TenantDep, WorldDep
+from schedkit.engine.when.zones import TZDATA_VERSION
+from schedkit.errors import StoreUnavailable
+from schedkit.model.jobs import JobStatus
+from schedkit.model.keys import Index, dead_listing, jobs_listing
+from schedkit.model.time import SECOND_MS, Instant, rfc3339
+from schedkit.ports import Store
+
+COUNTED: Final = 2_000  # jobs and dead letters counted for a snapshot; more are shown as "at least"
+PAGE: Final = 500
+
+router = APIRouter(tags=["operate"])
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What the process that serves the API knows of itself."""
+
+    profile: str
+    data: str
+    started_at: Instant
+    not_ready: Callable[[], str | None]
+    live: Callable[[], dict[str, Any]]
+    metrics: Callable[[], bytes]
+
+
+def vitals_of(request: Request) -> Vitals:
+    vitals = request.app.state.vitals
+    assert isinstance(vitals, Vitals), "the app is made with its vitals"
+    return vitals
+
+
+@router.get("/healthz", summary="Alive")
+async def healthz() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@router.get("/readyz", summary="Jobs can be created and run")
+async def readyz(request: Request, response: Response) -> dict[str, str]:
+    why = vitals_of(request).not_ready()
+    if why is None:
+        return {"status": "ready"}
+    response.status_code = 503
+    return {"status": "not ready", "reason": why}
+
+
+@router.get("/metrics", summary="Prometheus text", response_class=Response)
+async def metrics(request: Request) -> Response:
+    return Response(vitals_of(request).metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/v1/version", summary="Versions of the server and its zone data")
+async def version() -> dict[str, str]:
+    return {"version": __version__, "tzdata": TZDATA_VERSION}
+
+
+@router.get("/v1/ops/snapshot", summary="One document for dashboards")
+async def snapshot(request: Request, world: WorldDep, tenant: TenantDep) -> dict[str, Any]:
+    vitals = vitals_of(request)
+    now = world.clock.now()
+    live = vitals.live()
+    why = vitals.not_ready()
+    try:
+        jobs = await _jobs_by_status(world.store, tenant)
+        dead = (await world.store.page(dead_listing(tenant), index=Index.DEAD, limit=COUNTED)).items
+    except StoreUnavailable as error:
+        why, jobs, dead = error.detail, {}, ()
+    alerts = list(live.pop("alerts", ()))
+    if why is not None:
+        alerts.insert(0, {"level": "CRIT", "text": why})
+    return {
+        "schema": "schedkit.snapshot/v1",
+        "version": __version__,
+        "tzdata": TZDATA_VERSION,
+        "profile": vitals.profile,
+        "node": world.node,
+        "now": rfc3339(now),
+        "uptime_seconds": (now - vitals.started_at) // SECOND_MS,
+        "data": vitals.data,
+        "store": {"ok": why is None, "detail": why},
+        "jobs": jobs,
+        "dead_letters": len(dead),
+        "alerts": alerts,
+    } | live
+
+
+async def _jobs_by_status(store: Store, tenant: str) -> dict[str, int]:
+    counts = {status.value: 0 for status in JobStatus}
+    cursor: str | None = None
+    for _ in range(COUNTED // PAGE):
+        page = await store.page(jobs_listing(tenant), index=Index.LISTED, limit=PAGE, cursor=cursor, newest_first=True)
+        for _, item in page.items:
+            counts[item["status"]] += 1
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return counts

@@ -1,0 +1,63 @@
+"""How a route reads its request: the JSON body, paging, filters. One way for every route."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import Depends, Query, Request
+
+from schedkit.api import strict_json
+from schedkit.api.bodies import Model, read
+from schedkit.errors import InvalidInput, Reason
+from schedkit.model.jobs import DEFAULT_TENANT
+from schedkit.ports import World
+
+DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 500
+MAX_SCANNED: Final = 10_000  # items a filtered list looks at before it answers with what it has, and a cursor
+
+
+def world_of(request: Request) -> World:
+    world = request.app.state.world
+    assert isinstance(world, World), "the app is made with a world"
+    return world
+
+
+def body_of(model: type[Model], *, optional: bool = False) -> Callable[[Request], Any]:
+    """A dependency that reads the body strictly as `model`; `optional` takes no body for an empty object."""
+
+    async def reader(request: Request) -> Model:
+        raw = await request.body()
+        if not raw.strip():
+            if optional:
+                return read(model, {})
+            raise InvalidInput(Reason.INVALID_JSON, "the request has no body; this call needs a JSON object")
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media != "application/json" and not media.endswith("+json"):
+            raise InvalidInput(
+                Reason.INVALID_ARGUMENT,
+                f"the body is {media or 'of no type'}, not application/json",
+                field="Content-Type",
+                why="a web page can send other types to this machine without asking first",
+                fix=("send the header Content-Type: application/json",),
+            )
+        return read(model, strict_json.loads(raw))
+
+    reader.__schedkit_body__ = model  # type: ignore[attr-defined]
+    return reader
+
+
+def tenant_of(request: Request) -> str:
+    """The caller's tenant, from its credential: without credentials there is one."""
+    return DEFAULT_TENANT
+
+
+TenantDep = Annotated[str, Depends(tenant_of)]
+WorldDep = Annotated[World, Depends(world_of)]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+Cursor = Annotated[str | None, Query(max_length=1_024)]
+
+
+def bad_cursor(error: ValueError) -> InvalidInput:
+    return InvalidInput(Reason.INVALID_ARGUMENT, str(error), field="cursor", fix=("start again without a cursor",))

@@ -1,0 +1,185 @@
+"""From model values to the JSON that goes out: RFC 3339 times, seconds, the field names of the contract."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from schedkit.engine.when import zones
+from schedkit.engine.when.window import dispatch_at
+from schedkit.model.jobs import HttpTarget, Job, JobStatus, RetryPolicy
+from schedkit.model.keys import run_id
+from schedkit.model.runs import Attempt, Run
+from schedkit.model.schedules import Cron, Interval, Occurrence, Once, Schedule
+from schedkit.model.time import SECOND_MS, Instant, rfc3339
+
+
+def job_out(job: Job) -> dict[str, Any]:
+    """A job as the API shows it. A paused job has no next run."""
+    next_run_at = job.next_run_at if job.status is JobStatus.SCHEDULED else None
+    return {
+        "job_id": job.job_id,
+        "tenant_id": job.tenant_id,
+        "name": job.name,
+        "description": job.description,
+        "status": job.status.value,
+        "status_reason": job.status_reason,
+        "schedule": schedule_out(job.schedule),
+        "target": target_out(job.target),
+        "payload": json.loads(job.payload) if job.payload is not None else None,
+        "priority": job.priority.value,
+        "dispatch_window_seconds": seconds(job.window_ms),
+        "retry_policy": retry_out(job.retry),
+        "misfire_policy": job.misfire.value,
+        "misfire_grace_seconds": seconds(job.misfire_grace_ms),
+        "overlap_policy": job.overlap.value,
+        "delivery": job.delivery.value,
+        "region_policy": job.region_policy.value,
+        "labels": dict(job.labels),
+        "max_runs": job.max_runs,
+        "expires_after_seconds": seconds(job.expires_after_ms) if job.expires_after_ms is not None else None,
+        "next_run_at": time_out(next_run_at),
+        "next_run_local": local_out(job.schedule, next_run_at) if next_run_at is not None else None,
+        "dispatch_at": time_out(dispatch_at(job, next_run_at)) if next_run_at is not None else None,
+        "adjusted": bool(job.notes),
+        "notes": list(job.notes),
+        "run_count": job.run_count,
+        "last_run_at": time_out(job.last_run),
+        "held_run_at": time_out(job.held),
+        "paused_until": time_out(job.paused_until),
+        "pause_reason": job.pause_reason,
+        "created_at": rfc3339(job.created_at),
+        "updated_at": rfc3339(job.updated_at),
+        "version": job.version,
+    }
+
+
+def run_out(run: Run) -> dict[str, Any]:
+    """A run as the API shows it. `lag_ms` is the first attempt's: its start - (scheduled_for + offset)."""
+    first = run.attempts[0] if run.attempts else None
+    return {
+        "run_id": run_id(run.job_id, run.scheduled_for),
+        "job_id": run.job_id,
+        "job_name": run.job_name,
+        "tenant_id": run.tenant_id,
+        "scheduled_for": rfc3339(run.scheduled_for),
+        "status": run.status.value,
+        "reason": run.reason,
+        "epoch": run.epoch,
+        "attempt": run.attempt,
+        "priority": run.priority.value,
+        "lease_owner": run.lease_owner,
+        "lease_expires_at": time_out(run.lease_expires_at),
+        "not_before": time_out(run.not_before),
+        "cancel_requested": run.cancel_requested,
+        "triggered": run.triggered,
+        "misfired": run.misfired,
+        "attempts": [attempt_out(attempt) for attempt in run.attempts],
+        "result": run.result,
+        "started_at": time_out(first.started_at if first else None),
+        "finished_at": time_out(run.finished_at),
+        "lag_ms": first.lag_ms if first else None,
+    }
+
+
+def recent_run_out(run: Run) -> dict[str, Any]:
+    """A run in a job's `recent_runs`: one line of it."""
+    last = run.attempts[-1] if run.attempts else None
+    return {
+        "run_id": run_id(run.job_id, run.scheduled_for),
+        "scheduled_for": rfc3339(run.scheduled_for),
+        "status": run.status.value,
+        "outcome": run.status.value,
+        "reason": run.reason,
+        "attempt": run.attempt,
+        "epoch": run.epoch,
+        "http_status": last.http_status if last else None,
+        "error": last.error if last else None,
+        "finished_at": time_out(run.finished_at),
+    }
+
+
+def attempt_out(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "attempt": attempt.attempt,
+        "epoch": attempt.epoch,
+        "started_at": rfc3339(attempt.started_at),
+        "finished_at": time_out(attempt.finished_at),
+        "outcome": attempt.outcome.value if attempt.outcome else None,
+        "http_status": attempt.http_status,
+        "error": attempt.error,
+        "lag_ms": attempt.lag_ms,
+    }
+
+
+def schedule_out(schedule: Schedule) -> dict[str, Any]:
+    match schedule:
+        case Once():
+            shown: dict[str, Any] = {"type": "ONCE", "run_at": schedule.text}
+            if schedule.time_zone is not None:
+                shown |= {"time_zone": schedule.time_zone}
+                shown |= {"dst_gap_policy": schedule.gap.value, "dst_overlap_policy": schedule.repeat.value}
+            return shown
+        case Cron():
+            return {
+                "type": "CRON",
+                "cron": schedule.expression,
+                "time_zone": schedule.time_zone,
+                "dst_gap_policy": schedule.gap.value,
+                "dst_overlap_policy": schedule.repeat.value,
+                "day_rule": schedule.day_rule.value,
+            } | _bounds(schedule)
+        case Interval():
+            return {
+                "type": "INTERVAL",
+                "every_seconds": seconds(schedule.every_ms),
+                "anchor_at": rfc3339(schedule.anchor_at),
+            } | _bounds(schedule)
+
+
+def occurrence_out(occurrence: Occurrence, start_at: Instant) -> dict[str, Any]:
+    return {
+        "scheduled_for": rfc3339(occurrence.scheduled_for),
+        "local": occurrence.local,
+        "dispatch_at": rfc3339(start_at),
+        "notes": list(occurrence.notes),
+    }
+
+
+def target_out(target: HttpTarget) -> dict[str, Any]:
+    where = {"url": target.url} if target.target_id is None else {"target_id": target.target_id, "path": target.path}
+    return {
+        "type": "HTTP",
+        **where,
+        "method": target.method,
+        "timeout_seconds": seconds(target.timeout_ms),
+        "headers": dict(target.headers),
+    }
+
+
+def retry_out(retry: RetryPolicy) -> dict[str, Any]:
+    return {
+        "max_attempts": retry.max_attempts,
+        "initial_backoff_seconds": seconds(retry.initial_backoff_ms),
+        "max_backoff_seconds": seconds(retry.max_backoff_ms),
+    }
+
+
+def local_out(schedule: Schedule, at: Instant) -> str:
+    """An instant on the wall clock of its schedule's zone."""
+    name = None if isinstance(schedule, Interval) else schedule.time_zone
+    return zones.local_text(zones.zone(name or "UTC"), at)
+
+
+def time_out(at: Instant | None) -> str | None:
+    return rfc3339(at) if at is not None else None
+
+
+def seconds(duration_ms: int) -> int | float:
+    whole, rest = divmod(duration_ms, SECOND_MS)
+    return whole if rest == 0 else duration_ms / SECOND_MS
+
+
+def _bounds(schedule: Cron | Interval) -> dict[str, Any]:
+    bounds = {"start_at": schedule.start_at, "end_at": schedule.end_at}
+    return {name: rfc3339(at) for name, at in bounds.items() if at is not None}

@@ -1,0 +1,47 @@
+"""Fetching a list: one page when the server can do all of it, page by page when a filter or an order is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from schedkit.cli import rows
+from schedkit.cli.frame import Listing
+from schedkit.cli.invocation import Invocation
+from schedkit.cli.output import Doc
+
+MOST_ROWS: Final = 10_000  # a list longer than this is a job for a report, not for a screen
+SERVER_PAGE: Final = 200
+
+
+def fetch(
+    me: Invocation,
+    listing: Listing,
+    page_of: Callable[..., Mapping[str, Any]],
+    filters: Mapping[str, Any],
+    keep: Callable[[Doc], bool] | None = None,
+) -> tuple[list[Doc], str | None]:
+    """(items, next cursor). A cursor is given only where the server's own page is what is shown."""
+    ours = keep is not None or listing.filter is not None or listing.sort is not None
+    with me.asking():
+        if not (ours or listing.everything) and listing.limit <= SERVER_PAGE:
+            page = page_of(limit=listing.limit, cursor=listing.cursor, **filters)
+            return list(page["items"]), page.get("next_cursor")
+        enough = None if listing.everything or listing.sort else listing.limit
+        found: list[Doc] = []
+        cursor = listing.cursor
+        while True:
+            page = page_of(limit=SERVER_PAGE, cursor=cursor, **filters)
+            items = [item for item in page["items"] if keep is None or keep(item)]
+            found += rows.keep(items, listing.filter)
+            cursor = page.get("next_cursor")
+            if cursor is None or len(found) >= (enough or MOST_ROWS):
+                break
+    if cursor is not None and enough is None:
+        me.say(f"stopped after {len(found):,} rows")
+    found = rows.ordered(found, listing.sort)
+    return (found[:MOST_ROWS] if listing.everything else found[: listing.limit]), None
+
+
+def more(cursor: str | None) -> str | None:
+    return f"more: --all, or --cursor {cursor}" if cursor else None

@@ -1,0 +1,211 @@
+"""`schedkit run`: look at runs, wait for them, cancel them, follow them.
+
+RUN is a run id, JOB@TIME (digest@09:00), JOB@last, or JOB alone for its newest run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from schedkit.cli import complete, lists, output, values, waiting
+from schedkit.cli.failures import exit_code
+from schedkit.cli.frame import Change, Listing, Waiting, Watching, noun, verb
+from schedkit.cli.invocation import Invocation, each
+from schedkit.cli.output import Items, One
+from schedkit.cli.runpages import SCHEMA, run_items, run_line, run_page, took_ms
+from schedkit.model.runs import RunStatus
+
+app = noun("Look at runs, wait for them, cancel them")
+
+Option = typer.Option
+RUN_HELP: Final = "Run id, JOB@TIME, JOB@last or JOB (its newest run)."
+Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=complete.runs)]
+Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP, autocompletion=complete.runs)]
+STATUSES: Final = [status.value for status in RunStatus]
+TAIL_PAGE: Final = 100
+TAIL_FIRST: Final = 10  # as tail(1) does
+TAIL_REMEMBERS: Final = 2_000
+
+
+@verb(app, "list")
+def list_runs(
+    me: Invocation,
+    listing: Listing,
+    watching: Watching,
+    job: Annotated[str | None, Option("--job", metavar="J", help="Of this job.")] = None,
+    target: Annotated[str | None, Option("--target", metavar="T", help="Whose target has this text.")] = None,
+    state: Annotated[str | None, Option("--state", metavar="S,S", help="running, retry-wait, failed …")] = None,
+    outcome: Annotated[str | None, Option("--outcome", metavar="O,O", help="The same, for ended ones.")] = None,
+    since: Annotated[str | None, Option("--since", metavar="15m", help="Due after this time.")] = None,
+    slower_than: Annotated[str | None, Option("--slower-than", metavar="2s", help="Took longer.")] = None,
+    late_than: Annotated[str | None, Option("--late-than", metavar="1s", help="Started later than this.")] = None,
+    executor: Annotated[str | None, Option("--executor", metavar="E", help="Held by this one.")] = None,
+) -> None:
+    """Runs across jobs, newest first.
+
+    Examples:
+      schedkit run list --since 15m
+      schedkit run list --outcome failed --job digest -o json
+    """
+    words = ",".join(text for text in (state, outcome) if text)
+    statuses = values.choices(words, STATUSES, "--state")
+    slow_ms = values.duration_ms(slower_than, "--slower-than") if slower_than else None
+    late_ms = values.duration_ms(late_than, "--late-than") if late_than else None
+
+    def kept(run: Mapping[str, Any]) -> bool:
+        return (
+            (slow_ms is None or (took_ms(run) or 0) > slow_ms)
+            and (late_ms is None or (run.get("lag_ms") or 0) > late_ms)
+            and (executor is None or run.get("lease_owner") == executor)
+            and (target is None or target in _targets(me, run))
+        )
+
+    def look() -> Items:
+        filters = {"status": statuses, "job": job, "since": values.since(since, me.zone)}
+        local = any(value is not None for value in (slow_ms, late_ms, executor, target))
+        items, cursor = lists.fetch(me, listing, me.client.list_runs, filters, kept if local else None)
+        return run_items(me, items, cursor, "no runs match  try: schedkit run list")
+
+    if watching.watch:
+        me.watch(look, watching.interval)
+    me.show(look())
+
+
+def _targets(me: Invocation, run: Mapping[str, Any]) -> str:
+    """The target of a run's job; each job is asked for once."""
+    known: dict[str, str] = me.remembered
+    if run["job_id"] not in known:
+        spec = me.client.get_job(run["job_id"]).get("target") or {}
+        known[run["job_id"]] = f"{spec.get('url', '')} {spec.get('target_id', '')}"
+    return known[run["job_id"]]
+
+
+@verb(app, "show")
+def show_run(
+    me: Invocation,
+    watching: Watching,
+    run: Run,
+    attempts: Annotated[bool, Option("--attempts", help="Only its attempts.")] = False,
+    response: Annotated[bool, Option("--response", help="The target's answer too.")] = False,
+    raw: Annotated[bool, Option("--raw", help="The document as the server has it.")] = False,
+) -> None:
+    """Attempts, epochs, owner, the target's answer.
+
+    Examples:
+      schedkit run show digest@09:00
+      schedkit run show tea --response
+    """
+
+    def look() -> One:
+        with me.asking():
+            found = me.client.get_run(waiting.resolve(me, run))
+        if raw:
+            import json
+
+            return One(SCHEMA, found, json.dumps(found, indent=2).splitlines(), "run_id", exact=True)
+        if attempts:
+            found = {"run_id": found["run_id"], "attempts": found.get("attempts", [])}
+        return run_page(found, me.zone, response=response)
+
+    if watching.watch:
+        me.watch(look, watching.interval)
+    me.show(look())
+
+
+@verb(app, "wait")
+def wait_run(
+    me: Invocation,
+    run: Run,
+    until: Annotated[str, Option("--for", metavar="finished|running", help="What to wait for.")] = "finished",
+    timeout: Annotated[str, Option("--timeout", metavar="5m", help="How long.")] = "5m",
+) -> None:
+    """Wait for a run; exit 0 ended well, 10 failed, 11 not in time.
+
+    Examples:
+      schedkit run wait digest@09:00
+      schedkit run wait tea --for running --timeout 1m
+    """
+    goal = values.choice(until, ("finished", "running"), "--for")
+    waiting.finish(me, waiting.resolve(me, run), timeout, goal)
+
+
+@verb(app, "cancel")
+def cancel_run(me: Invocation, change: Change, waits: Waiting, run: Runs) -> None:
+    """Ask a run to stop. A call that is out cannot be called back: it may end SUCCEEDED_AFTER_CANCEL.
+
+    Examples:
+      schedkit run cancel digest@09:00
+      schedkit run cancel tea --wait
+    """
+    with me.asking():
+        ids = [waiting.resolve(me, text) for text in run]
+    if not change.dry_run:
+        me.changing(change, f"cancel {', '.join(ids)}")
+    with me.asking():
+        done, refusal = each(me, ids, me.client.get_run if change.dry_run else me.client.cancel_run)
+    said = "would ask" if change.dry_run else "asked"
+    if len(ids) == 1 or me.for_people:
+        for found in done:
+            line = f"{said} {found['run_id']} to stop: it is {found['status']}"
+            me.show(One(SCHEMA, found, [line], "run_id", exact=True))
+    else:
+        me.show(run_items(me, done, None, ""))
+    if waits.wait is not None and not change.dry_run:
+        for found in done:
+            waiting.finish(me, found["run_id"], waits.wait)
+    if refusal is not None:
+        raise typer.Exit(exit_code(refusal))
+
+
+@verb(app, "tail")
+def tail_runs(
+    me: Invocation,
+    job: Annotated[str | None, Option("--job", metavar="J", help="Of this job.")] = None,
+    target: Annotated[str | None, Option("--target", metavar="T", help="Whose target has this text.")] = None,
+    outcome: Annotated[str | None, Option("--outcome", metavar="O,O", help="failed, succeeded, skipped …")] = None,
+    limit: Annotated[
+        int | None, Option("--limit", "-n", min=1, metavar="N", help="Stop after this many; else ctrl+c does.")
+    ] = None,
+    interval: Annotated[str, Option("--interval", metavar="1s", help="How often to look.")] = "1s",
+) -> None:
+    """Follow runs as they finish, the last ten first.
+
+    Examples:
+      schedkit run tail
+      schedkit run tail --job digest --outcome failed -o jsonl
+    """
+    statuses = values.choices(outcome or "", STATUSES, "--outcome")
+    pause_s = max(0.1, values.duration_ms(interval, "--interval") / 1_000)
+    seen: dict[str, None] = {}
+    left = limit
+    first = True
+    while True:
+        page = me.client.list_runs(limit=TAIL_PAGE, job=job, status=statuses)["items"]
+        ended = [found for found in page if RunStatus(found["status"]).final and _key(found) not in seen]
+        ended.sort(key=lambda found: str(found.get("finished_at")))
+        seen |= {_key(found): None for found in ended}
+        while len(seen) > TAIL_REMEMBERS:
+            seen.pop(next(iter(seen)))
+        shown = [found for found in ended if target is None or target in _targets(me, found)]
+        for found in shown[-TAIL_FIRST:] if first else shown:
+            _print_ended(me, found)
+            left = None if left is None else left - 1
+            if left == 0:
+                return
+        first = False
+        me.sleep(pause_s)
+
+
+def _key(run: Mapping[str, Any]) -> str:
+    """A redriven run ends again, under the same id."""
+    return f"{run['run_id']} {run.get('finished_at')}"
+
+
+def _print_ended(me: Invocation, run: Mapping[str, Any]) -> None:
+    if me.style.format in ("table", "wide", "name"):
+        me.show(One(SCHEMA, run, [run_line(run, me.zone)], "run_id", exact=True))
+    else:
+        output.write(me.style.json(dict(run)))

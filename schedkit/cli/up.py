@@ -1,0 +1,323 @@
+"""`schedkit up` and `schedkit down`: the dev server, everything in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from schedkit import __version__
+from schedkit.cli import settings_edit, show
+from schedkit.cli.failures import Code, ExitCode, Refusal
+from schedkit.cli.frame import Change
+from schedkit.cli.invocation import Invocation
+from schedkit.cli.output import One
+
+if TYPE_CHECKING:
+    from schedkit.embedded import Embedded, Settings
+    from schedkit.model.runs import Run
+
+DEFAULT_DATA: Final = Path(".schedkit")
+LOG_NAME: Final = "up.log"
+START_WITHIN_S: Final = 20.0
+STOP_WITHIN_S: Final = 30.0
+LOOK_EVERY_S: Final = 0.05
+HINTS_AFTER: Final = 5  # run lines, so that something has happened before the newcomer's turn
+
+HINTS: Final = """
+  your turn
+    schedkit job create --name tea --in 30s --target demo-echo --payload '{"say":"tea is ready"}'
+    schedkit cron next "30 1 * * *" --tz America/New_York      what happens when the clocks change
+    schedkit status                                            how it is doing
+"""
+
+
+def up(
+    me: Invocation,
+    port: Annotated[int, typer.Option("--port", metavar="N", min=1, max=65_535, help="Where the API listens.")] = 8700,
+    host: Annotated[str, typer.Option("--host", metavar="ADDR", help="A loopback address.")] = "127.0.0.1",
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Where jobs are kept.")] = DEFAULT_DATA,
+    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Keep nothing.")] = False,
+    no_demo: Annotated[bool, typer.Option("--no-demo", help="Start empty.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Go on in the background.")] = False,
+) -> None:
+    """Start everything on this machine.
+
+    Examples:
+      schedkit up
+      schedkit up --no-demo --data /var/lib/schedkit --port 8701
+    """
+    if detach:
+        return _detached(me, port, host, data, ephemeral, no_demo)
+    from schedkit.embedded import Settings
+
+    networks = tuple(
+        part.strip() for part in os.environ.get("SCHEDKIT_ALLOWED_NETWORKS", "").split(",") if part.strip()
+    )
+    settings = Settings(
+        data=None if ephemeral else data,
+        host=host,
+        port=port,
+        demo=not no_demo,
+        allowed_networks=networks,
+        clock_offset_ms=_clock_offset_ms(),
+    )
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s.%(msecs)03d  %(levelname)s  %(message)s", datefmt="%H:%M:%S"
+    )
+    logging.getLogger("schedkit").setLevel(logging.DEBUG if me.given.get("verbose") else logging.WARNING)
+    asyncio.run(_serve(me, settings))
+
+
+def down(
+    me: Invocation,
+    change: Change,
+    data: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="The data folder it was started with.")
+    ] = DEFAULT_DATA,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Delete the data folder too: every job in it.")] = False,
+) -> None:
+    """Stop the dev server.
+
+    Examples:
+      schedkit down
+      schedkit down --data /var/lib/schedkit
+    """
+    from schedkit.adapters.sqlite.folder import holder
+
+    facts = holder(data)
+    pid = facts.get("pid") if facts is not None else None
+    if facts is None and not wipe:
+        me.show(One("schedkit.down/v1", {"stopped": None}, [f"nothing runs on {data}"]))
+        return
+    said = f"stop pid {pid} ({facts.get('url', '?')})" if facts is not None else "nothing runs"
+    if wipe:
+        said += f" and delete {data} with every job in it"
+    if change.dry_run:
+        me.show(One("schedkit.down/v1", {"would_stop": pid, "would_wipe": wipe}, [f"would {said}"]))
+        return
+    if wipe and not change.yes:
+        me.confirm(f"{said}?")
+    if isinstance(pid, int):
+        _end(pid, data)
+    if wipe:
+        _wipe(data)
+    lines = [
+        f"stopped pid {pid}" if pid else "nothing was running",
+        f"{data} deleted" if wipe else f"data kept in {data}",
+    ]
+    me.show(One("schedkit.down/v1", {"stopped": pid, "wiped": wipe}, lines))
+
+
+async def _serve(me: Invocation, settings: Settings) -> None:
+    """Run until asked to stop."""
+    from schedkit import embedded
+    from schedkit.adapters.sqlite.folder import DataFolder
+    from schedkit.demo import seed
+
+    began = time.monotonic()
+    stop = asyncio.Event()
+    _on_signals(stop)
+    embedded.check(settings)
+    with contextlib.ExitStack() as held:
+        folder = None
+        if settings.data is not None:
+            folder = DataFolder(settings.data)
+            held.callback(folder.release)
+        listener = held.enter_context(contextlib.closing(embedded.listen(settings)))
+        if folder is not None:
+            folder.note(url=settings.url, version=__version__)
+        async with embedded.running(settings, folder) as scheduler:
+            if settings.demo:
+                await seed(scheduler.world)
+            server = embedded.server_of(scheduler)
+            serving = asyncio.create_task(server.serve([listener]))
+            while not server.started:
+                await asyncio.sleep(0.001)
+            _write_context(settings)
+            _banner(settings, time.monotonic() - began)
+            printing = asyncio.create_task(_print_runs(me, scheduler))
+            await _first(stop, serving)
+            in_flight = sum(pool.running for pool in scheduler.pools.values())
+            grace = show.span(settings.grace_ms)
+            print(f"stopping: {show.count(in_flight, 'run')} in flight, up to {grace} ... ", end="", flush=True)
+            printing.cancel()
+            server.should_exit = True
+            await serving
+        kept = f"data kept in {_shown(settings.data)}" if settings.data is not None else "nothing was kept"
+        left = f", {scheduler.stopped_in_flight} handed on to the next start" if scheduler.stopped_in_flight else ""
+        print(f"done{left}. {kept}", flush=True)
+
+
+def _on_signals(stop: asyncio.Event) -> None:
+    def asked() -> None:
+        if stop.is_set():
+            os._exit(ExitCode.INTERRUPTED)  # a second signal ends at once (F10); a kill loses nothing
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked)
+
+
+async def _first(stop: asyncio.Event, serving: asyncio.Task[None]) -> None:
+    waiting = asyncio.create_task(stop.wait())
+    await asyncio.wait((waiting, serving), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if serving.done():
+        await serving  # it ended by itself: say why
+
+
+async def _print_runs(me: Invocation, scheduler: Embedded) -> None:
+    from schedkit.cli.runlines import RunLines
+
+    lines = RunLines(me.settings.zone)
+    ended: asyncio.Queue[Run] = asyncio.Queue()
+    scheduler.listeners.append(ended.put_nowait)
+    clock = scheduler.world.clock
+    while True:
+        try:
+            run = await asyncio.wait_for(ended.get(), timeout=1.0)
+        except TimeoutError:
+            run = None
+        if run is not None:
+            text = lines.line(run, await scheduler.job_behind(run), clock.now())
+            if text is not None:
+                print(text, flush=True)
+                if lines.printed == HINTS_AFTER and scheduler.settings.demo:
+                    print(HINTS, flush=True)
+        if (summary := lines.summary(clock.now())) is not None:
+            print(summary, flush=True)
+
+
+def _banner(settings: Settings, took_s: float) -> None:
+    from schedkit.demo import JOBS, PATHS
+
+    kept = "kept between runs (--ephemeral forgets)" if settings.data is not None else "nothing is kept (--ephemeral)"
+    place = f"{_shown(settings.data)}/dev.db" if settings.data is not None else "memory"
+    demo = f"{len(JOBS)} jobs, {len(PATHS)} targets    (--no-demo starts empty)" if settings.demo else "none"
+    print(
+        f"""schedkit {__version__}  dev server: everything runs in this process, nothing leaves this machine
+
+  API         {settings.url:<30} try it: {settings.url}/docs
+  status      {"schedkit status":<30} in another terminal
+  data        {place:<30} {kept}
+  running     api, loader, dispatcher, 4 pools, clock watch
+  demo        {demo}
+
+ready in {took_s:.1f} s   ctrl+c stops
+""",
+        flush=True,
+    )
+
+
+def _write_context(settings: Settings) -> None:
+    """`up` writes the context dev, and makes it the current one where there is none."""
+    import tomlkit
+
+    def edit(document: tomlkit.TOMLDocument) -> None:
+        table = settings_edit.table(document, "context", "dev")
+        table["url"] = settings.url
+        table["auth"] = "none"
+        document.setdefault("current", "dev")
+
+    try:
+        settings_edit.change(settings_edit.place(project=False), edit)
+    except Refusal as problem:  # a home that cannot be written must not keep the scheduler from starting
+        logging.getLogger(__name__).warning("the context dev was not written: %s", problem)
+
+
+def _detached(me: Invocation, port: int, host: str, data: Path, ephemeral: bool, no_demo: bool) -> None:
+    from schedkit.adapters.sqlite.folder import holder
+
+    if ephemeral:
+        raise Refusal(
+            Code.USAGE, ExitCode.USAGE, "--detach needs a data folder, or nothing could tell what to stop",
+            fix=("schedkit up --detach --data DIR",),
+        )  # fmt: skip
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = data / LOG_NAME
+    command = [sys.executable, "-m", "schedkit", "up", "--port", str(port), "--host", host, "--data", str(data)]
+    with log.open("ab") as out:
+        child = subprocess.Popen(  # noqa: S603 - our own interpreter and our own flags
+            [*command, *(["--no-demo"] if no_demo else [])],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_WITHIN_S
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    while time.monotonic() < deadline:
+        facts = holder(data)
+        if facts is not None and facts.get("pid") == child.pid and _ready(url):
+            lines = [f"running at {url} (pid {child.pid})", f"log   {log}", "stop  schedkit down"]
+            return me.show(One("schedkit.up/v1", {"url": url, "pid": child.pid, "log": str(log)}, lines))
+        if child.poll() is not None:
+            break
+        time.sleep(LOOK_EVERY_S)
+    tail = log.read_text(errors="replace").strip().splitlines()[-6:]
+    code = child.poll()
+    raise Refusal(
+        Code.NOT_IN_TIME,
+        ExitCode(code) if code in set(ExitCode) else ExitCode.NOT_IN_TIME,
+        "the dev server did not start; the end of its log:\n    " + "\n    ".join(tail),
+        fix=(f"read {log}",),
+    )
+
+
+def _ready(url: str) -> bool:
+    import urllib.request
+
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=1) as answer:  # noqa: S310 - our own loopback URL
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _end(pid: int, data: Path) -> None:
+    from schedkit.adapters.sqlite.folder import holder
+
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_WITHIN_S
+    while holder(data) is not None:
+        if time.monotonic() > deadline:
+            raise Refusal(
+                Code.NOT_IN_TIME, ExitCode.NOT_IN_TIME, f"pid {pid} has not stopped within {STOP_WITHIN_S:.0f} s",
+                fix=(f"kill -9 {pid}   loses nothing: runs in progress start again",),
+            )  # fmt: skip
+        time.sleep(LOOK_EVERY_S)
+
+
+def _wipe(data: Path) -> None:
+    """Delete what schedkit made in the folder, and the folder if nothing else is in it."""
+    for pattern in ("dev.db", "dev.db-wal", "dev.db-shm", "lock", LOG_NAME):
+        (data / pattern).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        data.rmdir()
+
+
+def _clock_offset_ms() -> int:
+    text = os.environ.get("SCHEDKIT_CLOCK_OFFSET_MS", "0")
+    try:
+        return int(text)
+    except ValueError:
+        raise Refusal(
+            Code.USAGE, ExitCode.USAGE, f"SCHEDKIT_CLOCK_OFFSET_MS is {text!r}, not a number of milliseconds"
+        ) from None
+
+
+def _shown(path: Path | None) -> str:
+    text = str(path)
+    return text if path is not None and path.is_absolute() else f"./{text}"

@@ -1,0 +1,198 @@
+"""Values as people type them: times, durations, labels, payloads. What comes in here goes out through `show`.
+
+time       2026-09-28T09:00:00Z   2026-09-28 09:00 (with --tz)   09:00   10m (from now)   -2h   now
+duration   500ms   30s   5m   1h   3d   1h30m
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from schedkit.errors import InvalidInput, Reason
+from schedkit.model.time import (
+    DAY_MS,
+    HOUR_MS,
+    MAX_INSTANT,
+    MINUTE_MS,
+    SECOND_MS,
+    Instant,
+    from_datetime,
+    parse_rfc3339,
+    rfc3339,
+    split_rfc3339,
+    to_datetime,
+)
+
+_UNITS_MS: Final = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
+_DURATION: Final = re.compile(r"(?:\d{1,12}(?:\.\d{1,3})?(?:ms|[smhdw]))+", re.ASCII)
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
+_TIME_OF_DAY: Final = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
+
+TIME_FORMS: Final = "2026-09-28T09:00:00Z, '2026-09-28 09:00', 09:00, 10m, -2h or now"
+DURATION_FORMS: Final = "500ms, 30s, 5m, 1h or 3d"
+
+
+def now_ms() -> Instant:
+    """The wall time of this machine: the one clock of the command line."""
+    return time.time_ns() // 1_000_000
+
+
+def duration_ms(text: str, field: str = "duration") -> int:
+    """`1h30m` as milliseconds."""
+    text = text.strip()
+    if not _DURATION.fullmatch(text):
+        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{text!r} is no duration: write {DURATION_FORMS}", field=field)
+    parts = _DURATION_PART.findall(text)
+    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+
+
+def duration_seconds(text: str, field: str = "duration") -> int:
+    """A duration the API takes in whole seconds."""
+    span_ms = duration_ms(text, field)
+    if span_ms % SECOND_MS:
+        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{field} is in whole seconds, not {text}", field=field)
+    return span_ms // SECOND_MS
+
+
+def zone_of(name: str | None) -> Any:
+    """The tzinfo of an IANA name from the pinned zone data, or this machine's zone for None."""
+    if name is None:
+        return None
+    from schedkit.engine.when import zones
+
+    return zones.zone(name)
+
+
+def local(at: Instant, zone: str | None) -> datetime:
+    """An instant on the wall clock of a zone; None is this machine's."""
+    return to_datetime(at).astimezone(zone_of(zone))
+
+
+def instant(text: str, *, zone: str | None = None, now: Instant | None = None, field: str = "time") -> Instant:
+    """Any of the forms above as an instant; a time without an offset is read in `zone`."""
+    text = text.strip()
+    here = now_ms() if now is None else now
+    if text == "now":
+        return here
+    sign, span = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
+    if _DURATION.fullmatch(span):
+        return _within_years(here + sign * duration_ms(span), text, field)
+    if _TIME_OF_DAY.fullmatch(text):
+        text = f"{local(here, zone):%Y-%m-%d}T{text}"
+    try:
+        if split_rfc3339(text)[1] is not None:
+            return parse_rfc3339(text)
+        return from_datetime(datetime.fromisoformat(text).replace(tzinfo=zone_of(zone)).astimezone())
+    except (ValueError, OverflowError) as problem:
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT, f"{text!r} is no time: write {TIME_FORMS}", field=field
+        ) from problem
+
+
+def since(text: str | None, zone: str | None) -> str | None:
+    """--since and --until of a list, for the API: `24h` is 24 hours ago here."""
+    if text is None:
+        return None
+    backwards = f"-{text.strip()}" if _DURATION.fullmatch(text.strip()) else text
+    return rfc3339(instant(backwards, zone=zone, field="--since"))
+
+
+def _within_years(at: Instant, text: str, field: str) -> Instant:
+    if not 0 <= at <= MAX_INSTANT:
+        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{text} is out of range: years 1970 to 9999", field=field)
+    return at
+
+
+def run_at(text: str, zone: str | None, now: Instant) -> dict[str, str]:
+    """--at as the API's ONCE schedule: a wall time with a zone stays one, so that the server applies its DST rules."""
+    stripped = text.strip()
+    if _TIME_OF_DAY.fullmatch(stripped):
+        today = local(now, zone)
+        stripped = f"{today:%Y-%m-%d}T{stripped}"
+        if instant(stripped, zone=zone) < now:  # 09:00 said at 10:00 is tomorrow's
+            tomorrow = local(now + DAY_MS, zone)
+            stripped = f"{tomorrow:%Y-%m-%d}T{text.strip()}"
+    try:
+        _, offset_minutes = split_rfc3339(stripped)
+    except ValueError:
+        return {"run_at": rfc3339(instant(stripped, zone=zone, now=now, field="--at"))}
+    wall = stripped.replace(" ", "T", 1)
+    if zone is not None:
+        return {"run_at": wall, "time_zone": zone}
+    return {"run_at": wall if offset_minutes is not None else rfc3339(instant(wall, field="--at"))}
+
+
+def pairs(items: Iterable[str] | None, what: str) -> dict[str, str]:
+    """`k=v` flags as a map."""
+    found: dict[str, str] = {}
+    for item in items or ():
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise InvalidInput(Reason.INVALID_ARGUMENT, f"{what} takes k=v, not {item!r}", field=what)
+        found[key] = value
+    return found
+
+
+def header_pairs(items: Iterable[str] | None) -> dict[str, str]:
+    """`--header k=v` or `k: v`; nothing secret, since flags are seen by everyone on the machine."""
+    headers = pairs((item if "=" in item else item.replace(":", "=", 1) for item in items or ()), "--header")
+    headers = {name.strip(): value.strip() for name, value in headers.items()}
+    if any(name.lower() in ("authorization", "proxy-authorization", "cookie") for name in headers):
+        raise InvalidInput(
+            Reason.INVALID_HEADER,
+            "a secret is never a flag value",
+            why="flags are seen in the process list and in the shell's history",
+            fix=["schedkit context add -h"],
+            field="--header",
+        )
+    return headers
+
+
+def payload(text: str) -> Any:
+    """JSON itself, `@file`, or `-` for stdin. Bytes that are no UTF-8 or text that is no JSON are refused here."""
+    source = text
+    try:
+        if text == "-":
+            source = sys.stdin.read()
+        elif text.startswith("@"):
+            source = Path(text[1:]).read_text(encoding="utf-8")
+        return json.loads(source, parse_constant=_no_constant)
+    except OSError as problem:
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT, f"cannot read {text[1:]}: {problem.strerror}", field="--payload"
+        ) from problem
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInput(
+            Reason.INVALID_JSON,
+            f"the payload is no JSON: {problem}",
+            fix=["""schedkit job trigger digest --payload '{"say":"hello"}'"""],
+            field="--payload",
+        ) from problem
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def choice(text: str, known: Sequence[str], flag: str) -> str:
+    """A word of a fixed list, in any case, `-` and `_` alike; the list's own spelling is what comes back."""
+    wanted = text.strip().replace("_", "-").lower()
+    for word in known:
+        if word.replace("_", "-").lower() == wanted:
+            return word
+    raise InvalidInput(
+        Reason.INVALID_ARGUMENT,
+        f"{flag} is one of {', '.join(word.lower().replace('_', '-') for word in known)}; not {text!r}",
+        field=flag,
+    )
+
+
+def choices(text: str, known: Sequence[str], flag: str) -> list[str]:
+    return [choice(word, known, flag) for word in text.split(",") if word.strip()]

@@ -1,0 +1,482 @@
+"""The HTTP client: what the command line, dashboards, tests and your own programs use to talk to a scheduler.
+
+    from schedkit.client import Client
+
+    with Client("http://127.0.0.1:8700") as client:
+        created = client.create_job({
+            "name": "digest",
+            "schedule": {"type": "CRON", "cron": "0 8 * * *", "time_zone": "America/New_York"},
+            "target": {"url": "https://email.internal/digests", "method": "POST"},
+        })
+        print(created.job["next_run_at"])
+
+A refusal is raised as the error of its status (`schedkit.errors`): NotFound, Conflict, InvalidInput and so on, with the
+server's reason, why and fix. No answer is `Unreachable`. Calls that may be repeated safely are: reads, cancels, edits
+under a version, and creates, which carry an Idempotency-Key made once and kept through every retry.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Final, Self, cast
+from urllib.parse import quote
+
+import httpx
+
+from schedkit import __version__
+from schedkit.errors import (
+    Conflict,
+    Internal,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    QuotaExceeded,
+    Reason,
+    SchedkitError,
+    StoreUnavailable,
+    TooLarge,
+    Unauthenticated,
+    Unprocessable,
+)
+
+DEFAULT_URL: Final = "http://127.0.0.1:8700"
+DEFAULT_TIMEOUT_S: Final = 10.0
+FIRST_BACKOFF_S: Final = 0.2  # doubled each time, with full jitter
+MAX_BACKOFF_S: Final = 2.0
+MAX_TRIES: Final = 5
+PAGE_SIZE: Final = 200
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+RETRIED_STATUSES: Final = (502, 503, 504)
+
+Doc = dict[str, Any]  # a JSON object, its fields named as in the HTTP API
+
+
+class Trouble(StrEnum):
+    """Codes of what can go wrong before a scheduler answers; the server's own are `schedkit.errors.Reason`."""
+
+    UNREACHABLE = "UNREACHABLE"
+
+
+class Unreachable(SchedkitError):
+    """No scheduler answered. Whether a change arrived is unknown; repeat it with the same `idempotency_key`."""
+
+    status = 503
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        url: str,
+        idempotency_key: str | None = None,
+        refused: bool = False,
+        why: str | None = None,
+    ) -> None:
+        super().__init__(cast(Reason, Trouble.UNREACHABLE), detail, why=why)
+        self.url = url
+        self.idempotency_key = idempotency_key
+        self.refused = refused  # nobody listens there, so nothing was sent
+
+
+_BY_STATUS: Final[Mapping[int, type[SchedkitError]]] = {
+    400: InvalidInput,
+    401: Unauthenticated,
+    403: NotAllowed,
+    404: NotFound,
+    405: InvalidInput,
+    409: Conflict,
+    412: Conflict,
+    413: TooLarge,
+    422: Unprocessable,
+    429: QuotaExceeded,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer: its status, its headers, and its JSON."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A created job. `replayed` says that the same request had been accepted before and this is its answer again."""
+
+    job: Doc
+    replayed: bool
+    idempotency_key: str
+
+
+@dataclass(slots=True)
+class Client:
+    """A scheduler at `url`. One per thread, closed after use (it is a context manager).
+
+    `token` is sent as a bearer token and asked for anew for every call where it is a function. `timeout_s` bounds one
+    call with all its retries. `transport` replaces the network, for tests. `headers` go with every call.
+    `on_exchange` hears (method, url, status or error, milliseconds) of every exchange.
+    """
+
+    url: str = DEFAULT_URL
+    token: str | Callable[[], str] | None = None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    transport: httpx.BaseTransport | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    on_exchange: Callable[[str, str, str, float], None] | None = None
+    sleep: Callable[[float], None] = time.sleep
+    _http: httpx.Client | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            self._http.close()
+            self._http = None
+
+    # Jobs
+
+    def create_job(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> Created:
+        """Create a job. The key is made here unless given, and is the same in every retry."""
+        key = idempotency_key or new_idempotency_key()
+        answer = self.call("POST", "/v1/jobs", body=body, idempotency_key=key)
+        replayed = answer.headers.get("idempotent-replayed", "").lower() == "true"
+        return Created(answer.data, replayed, key)
+
+    def list_jobs(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        status: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+        name_prefix: str | None = None,
+        due_before: str | None = None,
+    ) -> Doc:
+        """One page of jobs: `items` and `next_cursor`."""
+        query = _query(limit=limit, cursor=cursor, name_prefix=name_prefix, due_before=due_before)
+        query += [("status", word) for word in status]
+        query += [("label", f"{key}={value}") for key, value in (labels or {}).items()]
+        return self._doc("GET", "/v1/jobs", params=query)
+
+    def get_job(self, job: str) -> Doc:
+        """One job by id or name, with its ten newest runs as `recent_runs`."""
+        return self._doc("GET", _job(job))
+
+    def update_job(self, job: str, changes: Mapping[str, Any], *, version: int | None = None) -> Doc:
+        """Change the given fields; with `version`, only if nobody changed the job since (Conflict otherwise)."""
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        return self._doc("PATCH", _job(job), body=changes, headers=headers, repeatable=version is None)
+
+    def cancel_job(self, job: str, *, running: bool = False) -> Doc:
+        """End a job for good; with `running`, ask its run in progress to stop as well."""
+        return self._doc("DELETE", _job(job), params=[("running", "cancel")] if running else [])
+
+    def pause_job(self, job: str, *, reason: str | None = None, until: str | None = None) -> Doc:
+        """Stop future runs and keep the job."""
+        return self._doc("POST", f"{_job(job)}:pause", body=_body(reason=reason, until=until))
+
+    def resume_job(self, job: str, *, misfire: str | None = None) -> Doc:
+        """Start again; `misfire` says what happens to what was missed (nothing, where it is not given)."""
+        return self._doc("POST", f"{_job(job)}:resume", body=_body(misfire=misfire))
+
+    def trigger_job(
+        self, job: str, *, payload: Any = None, as_of: str | None = None, idempotency_key: str | None = None
+    ) -> Doc:
+        """Run once now, outside the schedule. Returns the run."""
+        body = _body(payload=payload, as_of=as_of)
+        return self._doc("POST", f"{_job(job)}:trigger", body=body, idempotency_key=idempotency_key, repeatable=False)
+
+    def job_runs(
+        self,
+        job: str,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        status: Sequence[str] = (),
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Doc:
+        """One page of a job's runs, newest first."""
+        query = _query(limit=limit, cursor=cursor, since=since, until=until)
+        return self._doc("GET", f"{_job(job)}/runs", params=[*query, *(("status", word) for word in status)])
+
+    def job_next(self, job: str, *, count: int = 5) -> Doc:
+        """The next occurrences of a job, with local times, its place in the window, and notes on clock changes."""
+        return self._doc("GET", f"{_job(job)}/next", params=_query(count=count))
+
+    # Runs
+
+    def list_runs(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        status: Sequence[str] = (),
+        job: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+    ) -> Doc:
+        """One page of runs across jobs, newest first."""
+        query = _query(limit=limit, cursor=cursor, job=job, since=since, until=until)
+        return self._doc("GET", "/v1/runs", params=[*query, *(("status", word) for word in status)])
+
+    def get_run(self, run_id: str) -> Doc:
+        """One run with its attempts."""
+        return self._doc("GET", _run(run_id))
+
+    def cancel_run(self, run_id: str) -> Doc:
+        """Ask a run to stop. A call that is out cannot be called back: it may end SUCCEEDED_AFTER_CANCEL."""
+        return self._doc("POST", f"{_run(run_id)}:cancel")
+
+    # Everything else
+
+    def preview(
+        self,
+        schedule: Mapping[str, Any],
+        *,
+        after: str | None = None,
+        count: int | None = None,
+        job_id: str | None = None,
+        dispatch_window_seconds: int | None = None,
+    ) -> Doc:
+        """When a schedule would be due, without creating anything."""
+        body = {"schedule": dict(schedule)} | _body(
+            after=after, count=count, job_id=job_id, dispatch_window_seconds=dispatch_window_seconds
+        )
+        return self._doc("POST", "/v1/schedules:preview", body=body, repeatable=True)
+
+    def snapshot(self) -> Doc:
+        """How the scheduler is: store, jobs, lag, queues, runs a minute, dead letters, alerts."""
+        return self._doc("GET", "/v1/ops/snapshot")
+
+    def version(self) -> Doc:
+        """The version of the server and of its time zone data."""
+        return self._doc("GET", "/v1/version")
+
+    def healthy(self) -> Doc:
+        """The server's own word that it lives."""
+        return self._doc("GET", "/healthz")
+
+    def ready(self) -> bool:
+        """Whether jobs can be created and run now. Never raises: no answer is no."""
+        try:
+            return self.call("GET", "/readyz", repeatable=False).status == httpx.codes.OK
+        except SchedkitError:
+            return False
+
+    def pages(self, fetch: Callable[..., Doc], *, limit: int | None = None, **filters: Any) -> Iterator[Doc]:
+        """Every item of a list, page by page: `client.pages(client.list_jobs, status=["PAUSED"])`."""
+        left, cursor = limit, None
+        while left is None or left > 0:
+            size = PAGE_SIZE if left is None else min(left, PAGE_SIZE)
+            page = fetch(limit=size, cursor=cursor, **filters)
+            yield from page["items"]
+            left = None if left is None else left - len(page["items"])
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Sequence[tuple[str, str]] = (),
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        repeatable: bool | None = None,
+    ) -> Answer:
+        """Any call. Raises the SchedkitError of its status, or Unreachable.
+
+        `repeatable` says that doing it twice is the same as once; reads, DELETE and keyed creates are without saying.
+        """
+        if repeatable is None:
+            repeatable = method in ("GET", "HEAD", "DELETE", "PUT") or idempotency_key is not None
+        sent = {**self.headers, **(headers or {})}
+        if idempotency_key is not None:
+            sent["Idempotency-Key"] = idempotency_key
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        content = None if body is None else json.dumps(body, allow_nan=False).encode()
+        deadline = time.monotonic() + self.timeout_s
+        for attempt in range(MAX_TRIES):
+            try:
+                response = self._exchange(method, path, params, content, sent, deadline)
+            except Unreachable as trouble:
+                trouble.idempotency_key = idempotency_key
+                local = httpx.URL(self.url).host in LOOPBACK
+                may_repeat = not local if trouble.refused else repeatable  # refused: nothing was sent
+                if not (may_repeat and self._back_off(attempt, deadline, None)):
+                    raise
+                continue
+            retried = repeatable and response.status_code in RETRIED_STATUSES
+            if not (retried and self._back_off(attempt, deadline, response.headers.get("retry-after"))):
+                return _answer(response, idempotency_key)
+        raise AssertionError("the last try returns or raises")
+
+    def _doc(self, method: str, path: str, **rest: Any) -> Doc:
+        data = self.call(method, path, **rest).data
+        if not isinstance(data, dict):
+            raise Unreachable(f"{self.url} answered something that is no schedkit document", url=self.url)
+        return data
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        params: Sequence[tuple[str, str]],
+        content: bytes | None,
+        headers: Mapping[str, str],
+        deadline: float,
+    ) -> httpx.Response:
+        left_s = max(0.001, deadline - time.monotonic())
+        token = self.token() if callable(self.token) else self.token
+        signed = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
+        started = time.monotonic()
+        outcome = "?"
+        try:
+            response = self._open().request(
+                method, path, params=list(params), content=content, headers=signed, timeout=left_s
+            )
+            outcome = str(response.status_code)
+            return response
+        except httpx.ConnectError as error:
+            outcome = "refused"
+            raise Unreachable(
+                f"{self.url} does not take connections: {_cause(error)}", url=self.url, refused=True
+            ) from error
+        except httpx.TimeoutException as error:
+            outcome = "timeout"
+            refused = isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout)
+            raise Unreachable(
+                f"{self.url} gave no answer within {self.timeout_s:g} s", url=self.url, refused=refused
+            ) from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise InvalidInput(Reason.INVALID_ARGUMENT, f"{self.url} is no http or https URL: {error}") from error
+        except httpx.HTTPError as error:
+            outcome = type(error).__name__
+            raise Unreachable(f"the connection to {self.url} broke: {_cause(error)}", url=self.url) from error
+        finally:
+            if self.on_exchange is not None:
+                self.on_exchange(method, path, outcome, (time.monotonic() - started) * 1_000)
+
+    def _open(self) -> httpx.Client:
+        if self._http is None:
+            try:
+                self._http = httpx.Client(
+                    base_url=self.url,
+                    transport=self.transport,
+                    headers={"User-Agent": f"schedkit/{__version__}", "Accept": "application/json"},
+                )
+            except (httpx.InvalidURL, ValueError) as error:
+                raise InvalidInput(Reason.INVALID_ARGUMENT, f"{self.url} is no URL: {error}") from error
+        return self._http
+
+    def _back_off(self, attempt: int, deadline: float, retry_after: str | None) -> bool:
+        """Wait before the next try, or say that there is no time or no try left for one."""
+        cap_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**attempt)
+        wait_s = cap_s * secrets.randbelow(1_000) / 1_000
+        if retry_after is not None and retry_after.isdigit():
+            wait_s += int(retry_after)
+        if attempt + 1 >= MAX_TRIES or time.monotonic() + wait_s >= deadline:
+            return False
+        self.sleep(wait_s)
+        return True
+
+
+def new_idempotency_key() -> str:
+    """A key no other request has: 128 bits of chance."""
+    return secrets.token_hex(16)
+
+
+def _answer(response: httpx.Response, idempotency_key: str | None) -> Answer:
+    data: Any = None
+    if response.content:
+        try:
+            data = response.json()
+        except ValueError:
+            data = response.text
+    if response.is_success:
+        return Answer(response.status_code, response.headers, data)
+    raise _refusal(response, data, idempotency_key)
+
+
+def _refusal(response: httpx.Response, problem: Any, idempotency_key: str | None) -> SchedkitError:
+    """The error of an answer that is none of 2xx."""
+    status = response.status_code
+    if not isinstance(problem, dict) or "reason" not in problem:
+        where = f"{response.request.url.scheme}://{response.request.url.netloc.decode()}"
+        return Unreachable(
+            f"{where} answered http {status}, and not as a schedkit server does",
+            url=where,
+            idempotency_key=idempotency_key,
+            why="something else listens there, or stands in between",
+        )
+    told: Doc = problem
+    standard = {"type", "title", "status", "detail", "reason", "why", "fix", "field", "retry_after_seconds"}
+    extra = {name: value for name, value in told.items() if name not in standard} | {"http_status": status}
+    if idempotency_key is not None:
+        extra["idempotency_key"] = idempotency_key
+    detail = str(told.get("detail") or told.get("title") or f"http {status}")
+    if status == httpx.codes.SERVICE_UNAVAILABLE:
+        error: SchedkitError = StoreUnavailable(detail, why=told.get("why"), fix=told.get("fix") or ())
+        error.reason = _reason(told["reason"])
+        error.retry_after_seconds = told.get("retry_after_seconds") or error.retry_after_seconds
+        error.extra = extra
+        return error
+    kind = _BY_STATUS.get(status, Internal if status >= 500 else InvalidInput)
+    return kind(
+        _reason(told["reason"]),
+        detail,
+        why=told.get("why"),
+        fix=told.get("fix") or (),
+        field=told.get("field"),
+        retry_after_seconds=told.get("retry_after_seconds"),
+        extra=extra,
+    )
+
+
+def _reason(code: str) -> Reason:
+    """The code as a Reason; a newer server's code stays the text it is."""
+    try:
+        return Reason(code)
+    except ValueError:
+        return cast(Reason, code)
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost cause in words, such as `Connection refused`."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def _query(**given: Any) -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, value in given.items() if value is not None]
+
+
+def _body(**given: Any) -> Doc:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _job(job: str) -> str:
+    return f"/v1/jobs/{quote(job, safe='')}"
+
+
+def _run(run_id: str) -> str:
+    return f"/v1/runs/{quote(run_id, safe=':')}"

@@ -1,0 +1,261 @@
+"""The whole system in one process: `schedkit up`, tests and the checks of the runbooks stand on it.
+
+lock the folder ─► open the store ─► recount, release what a dead process held ─► load near timers
+    ─► loader, dispatcher, four pools, clock watch ─► API
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import uvicorn
+from fastapi import FastAPI
+
+from schedkit.adapters.http.targets import HttpTargets
+from schedkit.adapters.memory.buckets import MemoryBuckets
+from schedkit.adapters.memory.queue import MemoryQueue
+from schedkit.adapters.sqlite.folder import DataFolder
+from schedkit.adapters.sqlite.store import SqliteStore
+from schedkit.api.app import make_app
+from schedkit.api.demo import PATHS
+from schedkit.api.ops import Vitals
+from schedkit.api.views import job_out
+from schedkit.errors import Conflict, InvalidInput, NotAllowed, Reason, SchedkitError
+from schedkit.model.jobs import Priority, job_of
+from schedkit.model.keys import job_key
+from schedkit.model.runs import Run
+from schedkit.model.time import SECOND_MS
+from schedkit.ports import World
+from schedkit.profiles import embedded
+from schedkit.roles.clockwatch import ClockWatch
+from schedkit.roles.dispatcher import Dispatcher
+from schedkit.roles.executor import Executor
+from schedkit.roles.loader import Loader
+from schedkit.roles.meter import Meter
+from schedkit.roles.pool import DEFAULT_SLOTS, Pool
+from schedkit.roles.recovery import recount_all, release_lost
+
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 8700
+GRACE_MS: Final = 5 * SECOND_MS
+LAG_ALERT_MS: Final = 1_000  # the promise for a strict job: p99 within a second
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run one embedded scheduler. `data` None keeps nothing; `slots` bounds the calls in flight of each pool."""
+
+    data: Path | None = Path(".schedkit")
+    host: str = DEFAULT_HOST
+    port: int = DEFAULT_PORT
+    demo: bool = True
+    allowed_networks: tuple[str, ...] = ()
+    slots: int = DEFAULT_SLOTS
+    grace_ms: int = GRACE_MS
+    clock_offset_ms: int = 0
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+class Serves(Protocol):
+    async def serve(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Embedded:
+    """A running scheduler: its world, its API and what it knows of itself."""
+
+    settings: Settings
+    world: World
+    app: FastAPI
+    meter: Meter
+    pools: dict[Priority, Pool]
+    executor: Executor
+    listeners: list[Callable[[Run], None]] = field(default_factory=list)
+    stopped_in_flight: int = 0
+
+    async def job_behind(self, run: Run) -> dict[str, Any]:
+        """The job of a run as the API shows it, for those who print what happens."""
+        item = await self.world.store.get(job_key(run.job_id))
+        assert item is not None, "jobs are never deleted"
+        return job_out(job_of(item))
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings, folder: DataFolder | None = None) -> AsyncIterator[Embedded]:
+    """Start everything but the network server, and stop it in order: receiving, calls in flight, leases, store.
+
+    Raises StartupRefused or Conflict (DATA_FOLDER_IN_USE) when it cannot start; then nothing was changed.
+    """
+    check(settings)
+    owned = folder is None and settings.data is not None
+    if owned and settings.data is not None:
+        folder = DataFolder(settings.data)
+    async with contextlib.AsyncExitStack() as stack:
+        if folder is not None and owned:
+            stack.callback(folder.release)
+        registered = {name: settings.url + path for name, path in PATHS.items()} if settings.demo else {}
+        world = embedded(
+            folder.database if folder is not None else None,
+            registered=registered,
+            allowed_networks=settings.allowed_networks,
+            clock_offset_ms=settings.clock_offset_ms,
+        )
+        if isinstance(world.store, SqliteStore):
+            stack.callback(world.store.close)
+        if isinstance(world.targets, HttpTargets):
+            stack.push_async_callback(world.targets.close)
+        scheduler = await _started(settings, world, stack)
+        yield scheduler
+
+
+async def _started(settings: Settings, world: World, stack: contextlib.AsyncExitStack) -> Embedded:
+    if moved := await recount_all(world):
+        log.warning("the time zone data changed: the next run of %d jobs moved", moved)
+    if released := await release_lost(world):
+        log.warning("%d runs were in progress when the process before ended: they start again", released)
+    meter = Meter(world.clock)
+    listeners: list[Callable[[Run], None]] = [meter.settled]
+
+    def settled(run: Run) -> None:
+        for listener in listeners:
+            listener(run)
+
+    executor = Executor(world, settled)
+    pools = {priority: Pool(world, priority, executor.handle, settings.slots) for priority in Priority}
+    loader, dispatcher, watch = Loader(world), Dispatcher(world), ClockWatch(world)
+    await loader.poll()
+    vitals = _vitals(settings, world, meter, pools, watch)
+    app = make_app(world, vitals, loopback_only=True, with_demo=settings.demo)
+    scheduler = Embedded(settings, world, app, meter, pools, executor, listeners)
+    roles: list[Serves] = [loader, dispatcher, watch, *pools.values()]
+    tasks = [asyncio.create_task(role.serve(), name=type(role).__name__) for role in roles]
+    stack.push_async_callback(_stop, scheduler, tasks)
+    return scheduler
+
+
+async def _stop(scheduler: Embedded, tasks: list[asyncio.Task[None]]) -> None:
+    """F10: stop receiving, let calls in flight end within the grace, release the leases of the rest."""
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    grace_ms = scheduler.settings.grace_ms
+    stopped = [await pool.drain(grace_ms if pool.running else 0) for pool in scheduler.pools.values()]
+    scheduler.stopped_in_flight = sum(stopped)
+    with contextlib.suppress(SchedkitError):  # a store in trouble: the leases end by themselves
+        await scheduler.executor.release_all()
+
+
+def check(settings: Settings) -> None:
+    """Raises InvalidInput for a network that is not one, NotAllowed for an address others could reach."""
+    for network in settings.allowed_networks:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError as error:
+            raise InvalidInput(
+                Reason.INVALID_ARGUMENT,
+                f"{network!r} is not a network: {error}",
+                field="SCHEDKIT_ALLOWED_NETWORKS",
+                fix=("write networks as 10.0.0.0/8,192.168.1.0/24",),
+            ) from None
+    if settings.host != "localhost" and not _loopback(settings.host):
+        raise NotAllowed(
+            Reason.FORBIDDEN,
+            f"--host {settings.host} would let other machines in, and there are no credentials to ask for",
+            why="without credentials the API is for this machine only",
+            fix=("leave --host away, and put a proxy that asks for credentials in front of 127.0.0.1",),
+        )
+
+
+def listen(settings: Settings) -> socket.socket:
+    """The server's socket. Raises Conflict (PORT_IN_USE)."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise Conflict(
+            Reason.PORT_IN_USE,
+            f"port {settings.port} on {settings.host} cannot be had: {getattr(error, 'strerror', None) or error}",
+            why="another program listens there",
+            fix=(f"schedkit up --port {settings.port + 1}", f"see who has it: ss -ltnp 'sport = :{settings.port}'"),
+        ) from error
+    return listener
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with its hands off the process's signals: whoever runs it decides when it stops."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def server_of(scheduler: Embedded) -> Server:
+    config = uvicorn.Config(
+        scheduler.app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none", backlog=2_048
+    )
+    config.timeout_graceful_shutdown = scheduler.settings.grace_ms // SECOND_MS
+    return Server(config)
+
+
+def _vitals(settings: Settings, world: World, meter: Meter, pools: dict[Priority, Pool], watch: ClockWatch) -> Vitals:
+    def not_ready() -> str | None:
+        return world.store.trouble if isinstance(world.store, SqliteStore) else None
+
+    def live() -> dict[str, Any]:
+        queue = world.queue
+        assert isinstance(queue, MemoryQueue)
+        lag = meter.lag()
+        alerts = []
+        if (lag["p99_ms"] or 0) > LAG_ALERT_MS:
+            alerts.append({"level": "WARN", "text": f"dispatch lag p99 is {lag['p99_ms']} ms over the last 5 min"})
+        if watch.last_jump_ms:
+            alerts.append({"level": "WARN", "text": f"the clock was set by {watch.last_jump_ms / SECOND_MS:+.1f} s"})
+        return {
+            "lag": lag,
+            "queues": {
+                priority.value: {"ready": queue.ready(priority), "running": pool.running, "slots": pool.slots}
+                for priority, pool in pools.items()
+            },
+            "runs_per_minute": meter.per_minute(),
+            "alerts": alerts,
+        }
+
+    def metrics() -> bytes:
+        queue, buckets = world.queue, world.buckets
+        assert isinstance(queue, MemoryQueue)
+        assert isinstance(buckets, MemoryBuckets)
+        for priority, pool in pools.items():
+            meter.set_gauge("queue_ready", queue.ready(priority), priority)
+            meter.set_gauge("in_flight", pool.running, priority)
+        meter.set_gauge("near_timers", len(buckets))
+        meter.set_gauge("store_ok", float(not_ready() is None))
+        return meter.text()
+
+    data = str(settings.data / "dev.db") if settings.data is not None else "memory only"
+    return Vitals("embedded", data, world.clock.now(), not_ready, live, metrics)
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

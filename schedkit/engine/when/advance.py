@@ -1,0 +1,172 @@
+"""Moving a job along its schedule: each arrow of the job's own state machine that the scheduler takes by itself.
+
+    create      (none) → SCHEDULED or PAUSED
+    advance     the occurrence was claimed: on to the next one, computed from scheduled_for, never from now (W5)
+    hold        the occurrence waits for the previous run: on to the next one, this one kept (W13)
+    look again  what the job waits for may have come
+    pass by     occurrences were skipped: on to the next one
+    finish      no occurrence is left and the last run has ended → COMPLETED, FAILED or CANCELLED
+    recount     the zone data changed: next_run_at anew, from where the schedule counts (W2)
+
+Each is conditional on next_run_at as it was seen, so a job that was edited, paused or cancelled meanwhile refuses it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from schedkit.engine.when.occurrences import next_after, resolve_once
+from schedkit.engine.when.plan import LOOK_AGAIN_MS, Start
+from schedkit.engine.when.window import dispatch_at
+from schedkit.engine.when.zones import TZDATA_VERSION
+from schedkit.errors import InvalidInput
+from schedkit.model.jobs import Job, JobStatus, job_attributes
+from schedkit.model.keys import TimerKind, job_key, jobs_listing, name_key, timer_partition
+from schedkit.model.runs import RunStatus
+from schedkit.model.schedules import Once, Schedule
+from schedkit.model.time import Instant
+from schedkit.model.writes import Absent, Condition, Equals, Write
+
+ENDED_BY_RUN: Final = {
+    RunStatus.SUCCEEDED: JobStatus.COMPLETED,
+    RunStatus.SUCCEEDED_AFTER_CANCEL: JobStatus.COMPLETED,
+    RunStatus.CANCELLED: JobStatus.CANCELLED,
+}
+
+
+def create(job: Job, shards: int) -> Write:
+    """The job comes to be; it is due from now on."""
+    listed = {"listed_partition": jobs_listing(job.tenant_id), "listed_at": job.job_id}
+    return Write(
+        job_key(job.job_id), "create", (Absent(),), job_attributes(job) | timer(job, shards, job.created_at) | listed
+    )
+
+
+def take_name(job: Job, ended_holder: str | None) -> Write:
+    """Claim the job's name for its tenant: a free one, or one whose holder has ended."""
+    assert job.name is not None, "only a named job takes a name"
+    condition: Condition = Absent() if ended_holder is None else Equals("job_id", ended_holder)
+    return Write(name_key(job.tenant_id, job.name), "take name", (condition,), {"job_id": job.job_id})
+
+
+def timer(job: Job, shards: int, now: Instant, look_at: Instant | None = None) -> dict[str, Any]:
+    """The one timer of a job as it stands: its next occurrence, the end of its pause, its last run, or none."""
+    candidates = [look_at] if look_at is not None else []
+    if waits_for_run(job) and look_at is None:
+        candidates.append(now + LOOK_AGAIN_MS)
+    if job.status is JobStatus.SCHEDULED and job.next_run_at is not None:
+        candidates.append(dispatch_at(job, job.next_run_at))
+    if job.status is JobStatus.PAUSED and job.paused_until is not None:
+        candidates.append(job.paused_until)
+    if not candidates:
+        return {"timer_partition": None, "timer_at": None}
+    return {"timer_partition": timer_partition(TimerKind.DUE, job.job_id, shards), "timer_at": min(candidates)}
+
+
+def advance(job: Job, start: Start, shards: int, now: Instant) -> Write:
+    """`start` was claimed: the job goes on. Refused if the job was cancelled, paused or moved away meanwhile."""
+    moved = job if start.held else _past(job, start.scheduled_for)
+    after = replace(
+        moved,
+        held=None if start.held else job.held,
+        last_run=start.scheduled_for,
+        run_count=job.run_count + 1,
+        missed_run=job.missed_run + 1 if start.misfired else 0,
+        catch_up=job.catch_up if start.misfired else None,
+    )
+    if after.max_runs is not None and after.run_count >= after.max_runs:
+        after = replace(after, next_run_at=None)
+    waiting = Equals("held", start.scheduled_for) if start.held else Equals("next_run_at", start.scheduled_for)
+    return _write(job, after, "advance", (waiting,), shards, now)
+
+
+def hold(job: Job, shards: int, now: Instant) -> Write:
+    """The occurrence that is due waits for the previous run to end; the schedule goes on without it."""
+    assert job.next_run_at is not None, "something is due"
+    after = replace(_past(job, job.next_run_at), held=job.next_run_at)
+    return _write(job, after, "hold", (Equals("next_run_at", job.next_run_at), Equals("held", None)), shards, now)
+
+
+def look_again(job: Job, shards: int, at: Instant) -> Write:
+    """A job that waits for its last run, to start a held occurrence or to end, is looked at again at this time."""
+    conditions = (*_seen(job), Equals("held", job.held), Equals("next_run_at", job.next_run_at))
+    return Write(job_key(job.job_id), "look again", conditions, timer(job, shards, at, look_at=at))
+
+
+def pass_by(job: Job, last: Instant, shards: int, now: Instant, *, reason: str, held: bool = False) -> Write:
+    """Occurrences up to `last` were skipped: the job goes on after them."""
+    after = replace(job, held=None) if held else _past(job, last)
+    if after.next_run_at is None and job.last_run is None:
+        after = replace(after, status_reason=reason)  # why a job that never ran has come to its end
+    seen = Equals("held", last) if held else Equals("next_run_at", job.next_run_at)
+    return _write(job, after, "pass by", (seen,), shards, now)
+
+
+def finish(job: Job, last_status: RunStatus, reason: str | None, now: Instant) -> Write:
+    """The schedule has come to its end and so has its last run."""
+    status = ENDED_BY_RUN.get(last_status, JobStatus.FAILED) if isinstance(job.schedule, Once) else JobStatus.COMPLETED
+    conditions = (*_seen(job), Equals("next_run_at", None), Equals("held", None), Equals("last_run", job.last_run))
+    changes = {
+        "status": status.value,
+        "status_reason": reason if status is not JobStatus.COMPLETED else None,
+        "updated_at": now,
+        "timer_partition": None,
+        "timer_at": None,
+    }
+    return Write(job_key(job.job_id), f"finish {status}", conditions, changes)
+
+
+def waits_for_run(job: Job) -> bool:
+    """The end of the last run is what this job waits for: to start the held occurrence, or to end with it."""
+    return job.status is JobStatus.SCHEDULED and (job.held is not None or job.next_run_at is None)
+
+
+def recount(job: Job, shards: int, now: Instant) -> Write | None:
+    """W2: the next occurrence under the zone data of today. None where nothing has to be written.
+
+    An occurrence that is due already stays due: the role recounts before it dispatches anything.
+    """
+    if job.zone_data == TZDATA_VERSION or job.status.ended or job.next_run_at is None:
+        return None
+    schedule = _resolved_anew(job.schedule)
+    following = next_after(schedule, job.counted_from)
+    after = replace(
+        job,
+        schedule=schedule,
+        zone_data=TZDATA_VERSION,
+        next_run_at=following.scheduled_for if following else None,
+    )
+    conditions = (Equals("zone_data", job.zone_data), Equals("next_run_at", job.next_run_at))
+    return _write(job, after, "recount", conditions, shards, now)
+
+
+def _resolved_anew(schedule: Schedule) -> Schedule:
+    """A one-off given as a wall time has its instant computed again; everything else is computed as it is asked."""
+    if not isinstance(schedule, Once) or schedule.time_zone is None:
+        return schedule
+    try:
+        return resolve_once(schedule.text, schedule.time_zone, schedule.gap, schedule.repeat)[0]
+    except InvalidInput:  # the new data has no such time: the instant that was promised stands
+        return schedule
+
+
+def _past(job: Job, scheduled_for: Instant) -> Job:
+    following = next_after(job.schedule, scheduled_for)
+    return replace(
+        job,
+        counted_from=scheduled_for,
+        next_run_at=following.scheduled_for if following else None,
+        zone_data=TZDATA_VERSION,
+    )
+
+
+def _seen(job: Job) -> tuple[Equals, ...]:
+    return Equals("status", job.status.value), Equals("version", job.version)
+
+
+def _write(before: Job, after: Job, arrow: str, conditions: tuple[Condition, ...], shards: int, now: Instant) -> Write:
+    """The attributes in which `after` differs, and the timer that follows from it."""
+    was, becomes = job_attributes(before), job_attributes(after)
+    changes = {name: value for name, value in becomes.items() if was[name] != value}
+    return Write(job_key(before.job_id), arrow, (*_seen(before), *conditions), changes | timer(after, shards, now))

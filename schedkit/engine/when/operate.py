@@ -1,0 +1,112 @@
+"""The operator's verbs on a job: pause, resume, trigger, edit, cancel (W14). Each is conditional on its version.
+
+SCHEDULED ──pause──► PAUSED ──resume──► SCHEDULED
+    │ edit, trigger     │ edit, trigger
+    └──────cancel───────┴──────► CANCELLED
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from schedkit.engine.when.advance import timer
+from schedkit.engine.when.occurrences import next_after
+from schedkit.engine.when.zones import TZDATA_VERSION
+from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, job_attributes
+from schedkit.model.keys import TimerKind, job_key, run_key, runs_listing, sortable, timer_partition
+from schedkit.model.runs import Run, RunStatus, run_attributes
+from schedkit.model.schedules import Once
+from schedkit.model.time import Instant
+from schedkit.model.writes import Absent, Condition, Equals, Write
+
+MISSED_WHILE_PAUSED: Final = "MISSED_WHILE_PAUSED"
+
+
+def pause(job: Job, reason: str | None, until: Instant | None, shards: int, now: Instant) -> Write:
+    """Stop future runs and keep the job; with `until` it resumes by itself."""
+    since = job.paused_at if job.status is JobStatus.PAUSED else now
+    after = replace(job, status=JobStatus.PAUSED, pause_reason=reason, paused_until=until, paused_at=since)
+    return _verb(job, after, "pause", shards, now)
+
+
+def resume(job: Job, misfire: MisfirePolicy | None, shards: int, now: Instant) -> Write:
+    """Start again. What was due while paused does not run, unless `misfire` says what happens to it.
+
+    A one-off whose time passed meanwhile has nothing left to run: it ends FAILED, MISSED_WHILE_PAUSED.
+    """
+    awake = replace(
+        job, status=JobStatus.SCHEDULED, pause_reason=None, paused_until=None, paused_at=None, catch_up=misfire
+    )
+    overdue = job.next_run_at is not None and job.next_run_at <= now
+    if misfire is None and overdue:
+        following = next_after(job.schedule, now)
+        awake = replace(
+            awake,
+            counted_from=now,
+            zone_data=TZDATA_VERSION,
+            next_run_at=following.scheduled_for if following else None,
+        )
+        if following is None and job.last_run is None and isinstance(job.schedule, Once):
+            awake = replace(awake, status=JobStatus.FAILED, status_reason=MISSED_WHILE_PAUSED)
+    return _verb(job, awake, "resume", shards, now)
+
+
+def edit(job: Job, wanted: Job, shards: int, now: Instant) -> Write:
+    """Change the fields that differ. The schedule counts from now where it changed, and stands where it did not."""
+    after = wanted
+    if wanted.schedule != job.schedule:
+        following = next_after(wanted.schedule, now)
+        after = replace(
+            wanted,
+            counted_from=now,
+            zone_data=TZDATA_VERSION,
+            next_run_at=following.scheduled_for if following else None,
+            missed_run=0,
+            catch_up=None,
+        )
+    return _verb(job, after, "edit", shards, now, Equals("next_run_at", job.next_run_at))
+
+
+def cancel(job: Job, shards: int, now: Instant) -> Write:
+    """Nothing of this job that was not claimed yet will run."""
+    after = replace(job, status=JobStatus.CANCELLED, next_run_at=None, held=None, paused_until=None, catch_up=None)
+    return _verb(job, after, "cancel", shards, now)
+
+
+def trigger(job: Job, scheduled_for: Instant, payload: str | None, shards: int, now: Instant) -> tuple[Write, Write]:
+    """A run outside the schedule, which stays as it is: ready to be claimed now, known to the overlap rule."""
+    run = Run(
+        job_id=job.job_id,
+        scheduled_for=scheduled_for,
+        status=RunStatus.RETRY_WAIT,
+        tenant_id=job.tenant_id,
+        job_name=job.name,
+        priority=job.priority,
+        due_at=now,
+        attempt=1,
+        not_before=now,
+        triggered=True,
+        payload=payload,
+        created_at=now,
+    )
+    placed = {
+        "timer_partition": timer_partition(TimerKind.RETRY, job.job_id, shards),
+        "timer_at": now,
+        "listed_partition": runs_listing(job.tenant_id),
+        "listed_at": sortable(scheduled_for),
+    }
+    known = Write(job_key(job.job_id), "trigger", _seen(job), {"last_run": scheduled_for})
+    made = Write(run_key(job.job_id, scheduled_for), "trigger", (Absent(),), run_attributes(run) | placed)
+    return known, made
+
+
+def _seen(job: Job) -> tuple[Equals, ...]:
+    return Equals("status", job.status.value), Equals("version", job.version)
+
+
+def _verb(job: Job, after: Job, arrow: str, shards: int, now: Instant, *more: Condition) -> Write:
+    raised = replace(after, version=job.version + 1, updated_at=now)
+    was, becomes = job_attributes(job), job_attributes(raised)
+    changes: dict[str, Any] = {name: value for name, value in becomes.items() if was[name] != value}
+    return Write(job_key(job.job_id), arrow, (*_seen(job), *more), changes | timer(raised, shards, now))

@@ -1,0 +1,61 @@
+"""Stopping a run: before it is called again, or by asking its holder.
+
+RETRY_WAIT   → CANCELLED at once
+RUNNING      → cancel_requested; a call in flight cannot be recalled, and what it did is recorded as it was
+final        nothing to do
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from schedkit.engine.who.claim import NO_TIMER
+from schedkit.model.keys import run_key
+from schedkit.model.runs import Attempt, AttemptOutcome, Run, RunStatus, run_attributes
+from schedkit.model.time import Instant
+from schedkit.model.writes import Equals, Write
+
+REASON_JOB_CANCELLED: Final = "JOB_CANCELLED"
+REASON_JOB_PAUSED: Final = "JOB_PAUSED"
+REASON_RESCHEDULED: Final = "RESCHEDULED"
+REASON_RUN_CANCELLED: Final = "RUN_CANCELLED"
+
+
+def cancel_waiting(run: Run, reason: str, now: Instant) -> Write:
+    """RETRY_WAIT → CANCELLED, if nobody has claimed it meanwhile."""
+    conditions = (Equals("status", RunStatus.RETRY_WAIT), Equals("epoch", run.epoch))
+    return _cancelled(run, reason, now, conditions)
+
+
+def cancel_claimed(run: Run, reason: str, now: Instant) -> Write:
+    """RUNNING → CANCELLED by its holder, before it called anything: the job was taken away meanwhile."""
+    last = run.attempts[-1]
+    closed: Attempt = replace(last, finished_at=max(now, last.started_at), outcome=AttemptOutcome.CANCELLED)
+    conditions = (Equals("status", RunStatus.RUNNING), Equals("epoch", run.epoch))
+    return _cancelled(replace(run, attempts=(*run.attempts[:-1], closed)), reason, now, conditions)
+
+
+def request_cancel(run: Run) -> Write:
+    """Ask the holder of a running run to stop. Asking twice is asking once."""
+    conditions = (Equals("status", RunStatus.RUNNING), Equals("epoch", run.epoch))
+    return Write(run_key(run.job_id, run.scheduled_for), "request cancel", conditions, {"cancel_requested": True})
+
+
+def _cancelled(run: Run, reason: str, now: Instant, conditions: tuple[Equals, ...]) -> Write:
+    after = replace(
+        run,
+        status=RunStatus.CANCELLED,
+        reason=reason,
+        finished_at=now,
+        not_before=None,
+        lease_owner=None,
+        lease_expires_at=None,
+        claim_token=None,
+    )
+    return Write(
+        run_key(run.job_id, run.scheduled_for),
+        f"cancel ({reason})",
+        conditions,
+        run_attributes(after) | NO_TIMER,
+    )

@@ -1,0 +1,228 @@
+"""One holder for each run: claim, reclaim, release and settle, each one conditional write.
+
+    claim      the run does not exist, or RETRY_WAIT and now >= not_before   → RUNNING, epoch + 1
+    reclaim    RUNNING, its lease ended                                       → RUNNING, epoch + 1
+    release    RUNNING, epoch is mine (or my dead predecessor's)              → RUNNING, its lease ends now
+    settle     RUNNING, epoch is mine                                         → a final state, or RETRY_WAIT
+
+A claim carries a token of its own: a reply that was lost makes a landed claim look like somebody else's, and a holder
+that finds its own token has won. The epoch goes to the target as the fencing token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from schedkit.model.calls import Dead, Done, RetryAt, Unknown, Verdict
+from schedkit.model.jobs import Job
+from schedkit.model.keys import TimerKind, dead_listing, run_key, runs_listing, sortable, timer_partition
+from schedkit.model.runs import (
+    MAX_KEPT_ATTEMPTS,
+    RECLAIM_MARGIN_MS,
+    Attempt,
+    AttemptOutcome,
+    Run,
+    RunStatus,
+    run_attributes,
+    run_of,
+)
+from schedkit.model.time import SECOND_MS, Instant
+from schedkit.model.writes import Absent, Applied, Equals, Outcome, Write
+
+LEASE_MARGIN_MS: Final = 60 * SECOND_MS  # H2: a lease outlives the call's timeout by this
+
+NO_TIMER: Final[dict[str, Any]] = {"timer_partition": None, "timer_at": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who claims: the process, and a token no other claim has."""
+
+    node: str
+    token: str
+
+
+def claim(
+    job: Job,
+    scheduled_for: Instant,
+    due_at: Instant,
+    *,
+    misfired: bool,
+    holder: Holder,
+    shards: int,
+    now: Instant,
+) -> Write:
+    """The first claim of an occurrence: the run comes to be, RUNNING, under epoch 1."""
+    assert now >= due_at >= scheduled_for, "never early"
+    run = Run(
+        job_id=job.job_id,
+        scheduled_for=scheduled_for,
+        status=RunStatus.RETRY_WAIT,
+        tenant_id=job.tenant_id,
+        job_name=job.name,
+        priority=job.priority,
+        due_at=due_at,
+        attempt=1,
+        misfired=misfired,
+        created_at=now,
+    )
+    running = _running(run, job, due_at, holder, now)
+    changes = run_attributes(running) | listing(running) | _lease_timer(running, shards)
+    return Write(run_key(job.job_id, scheduled_for), "claim", (Absent(),), changes)
+
+
+def claim_retry(run: Run, job: Job, *, holder: Holder, shards: int, now: Instant) -> Write:
+    """RETRY_WAIT → RUNNING, from not_before on, whichever message brought it here (F1a)."""
+    assert run.not_before is not None, "a waiting run says from when on"
+    assert now >= run.not_before, "never early"
+    running = replace(_running(run, job, run.not_before, holder, now), not_before=None)
+    conditions = (
+        Equals("status", RunStatus.RETRY_WAIT),
+        Equals("epoch", run.epoch),
+        Equals("not_before", run.not_before),
+    )
+    return Write(_key(run), "claim", conditions, run_attributes(running) | _lease_timer(running, shards))
+
+
+def reclaim(run: Run, job: Job, *, holder: Holder, shards: int, now: Instant) -> Write:
+    """RUNNING → RUNNING under the next epoch: the holder before is fenced off. The attempt stays the same one."""
+    assert run.lease_expires_at is not None, "a running run has a lease"
+    assert now > run.lease_expires_at + RECLAIM_MARGIN_MS, "a live lease is not touched"
+    lost = _ended(run, AttemptOutcome.LEASE_EXPIRED, now, error="the executor that held it was lost")
+    running = replace(_running(lost, job, run.due_at, holder, now), reclaims=run.reclaims + 1)
+    conditions = (*_held(run), Equals("lease_expires_at", run.lease_expires_at))
+    return Write(_key(run), "reclaim", conditions, run_attributes(running) | _lease_timer(running, shards))
+
+
+def release(run: Run, *, shards: int, now: Instant) -> Write:
+    """End a lease whose holder will do nothing more, so that the next one need not wait for it (F10)."""
+    ended = now - RECLAIM_MARGIN_MS - 1
+    changes = {
+        "lease_expires_at": ended,
+        "timer_partition": timer_partition(TimerKind.LEASE, run.job_id, shards),
+        "timer_at": now,
+    }
+    return Write(_key(run), "release", _held(run), changes)
+
+
+def won(outcome: Outcome, holder: Holder) -> Run | None:
+    """The run, if this claim landed, be it only by its token (H2); None if another holder has it."""
+    item = outcome.item if isinstance(outcome, Applied) else outcome.current
+    return run_of(item) if item is not None and item.get("claim_token") == holder.token else None
+
+
+def settle(
+    run: Run,
+    verdict: Verdict,
+    *,
+    called_at: Instant | None,
+    shards: int,
+    now: Instant,
+    payload: str | None = None,
+) -> Write:
+    """The end of a holder's turn, if it is still the holder's (C5). `payload` is kept for the next try."""
+    after, extra = _settled(run, verdict, called_at, shards, now, payload)
+    conditions = (*_held(run), Equals("cancel_requested", run.cancel_requested))
+    return Write(_key(run), f"settle {after.status}", conditions, run_attributes(after) | extra)
+
+
+def skip(job: Job, scheduled_for: Instant, due_at: Instant, reason: str, now: Instant) -> Write:
+    """An occurrence that will not run, recorded (C3)."""
+    run = Run(
+        job_id=job.job_id,
+        scheduled_for=scheduled_for,
+        status=RunStatus.SKIPPED,
+        tenant_id=job.tenant_id,
+        job_name=job.name,
+        priority=job.priority,
+        due_at=due_at,
+        reason=reason,
+        created_at=now,
+        finished_at=now,
+    )
+    return Write(run_key(job.job_id, scheduled_for), "skip", (Absent(),), run_attributes(run) | listing(run))
+
+
+def listing(run: Run) -> dict[str, Any]:
+    """Where a run stands among its tenant's runs: by its time, from its first write on."""
+    return {"listed_partition": runs_listing(run.tenant_id), "listed_at": sortable(run.scheduled_for)}
+
+
+def _key(run: Run) -> Any:
+    return run_key(run.job_id, run.scheduled_for)
+
+
+def _held(run: Run) -> tuple[Equals, ...]:
+    return Equals("status", RunStatus.RUNNING), Equals("epoch", run.epoch)
+
+
+def _running(run: Run, job: Job, start_from: Instant, holder: Holder, now: Instant) -> Run:
+    attempt = Attempt(run.attempt, run.epoch + 1, started_at=now, lag_ms=now - start_from)
+    return replace(
+        run,
+        status=RunStatus.RUNNING,
+        epoch=run.epoch + 1,
+        claim_token=holder.token,
+        lease_owner=holder.node,
+        lease_expires_at=now + job.target.timeout_ms + LEASE_MARGIN_MS,
+        attempts=(*run.attempts, attempt)[-MAX_KEPT_ATTEMPTS:],
+    )
+
+
+def _lease_timer(run: Run, shards: int) -> dict[str, Any]:
+    assert run.lease_expires_at is not None, "a running run has a lease"
+    partition = timer_partition(TimerKind.LEASE, run.job_id, shards)
+    return {"timer_partition": partition, "timer_at": run.lease_expires_at + RECLAIM_MARGIN_MS + 1}
+
+
+def _ended(
+    run: Run,
+    outcome: AttemptOutcome,
+    now: Instant,
+    called_at: Instant | None = None,
+    http_status: int | None = None,
+    error: str | None = None,
+) -> Run:
+    """The run with its last attempt closed; its start is the moment the call was made, where that is known."""
+    last = run.attempts[-1]
+    moved = 0 if called_at is None else max(0, called_at - last.started_at)
+    closed = replace(
+        last,
+        started_at=last.started_at + moved,
+        lag_ms=last.lag_ms + moved,
+        finished_at=max(now, last.started_at + moved),
+        outcome=outcome,
+        http_status=http_status,
+        error=error,
+    )
+    return replace(run, attempts=(*run.attempts[:-1], closed))
+
+
+def _settled(
+    run: Run, verdict: Verdict, called_at: Instant | None, shards: int, now: Instant, payload: str | None
+) -> tuple[Run, dict[str, Any]]:
+    free = replace(run, lease_owner=None, lease_expires_at=None, claim_token=None, reclaims=0)
+    over = replace(free, finished_at=now)
+    dead = {**NO_TIMER, "dead_partition": dead_listing(run.tenant_id), "dead_at": sortable(now)}
+    match verdict:
+        case Done(result, http_status):
+            status = RunStatus.SUCCEEDED_AFTER_CANCEL if run.cancel_requested else RunStatus.SUCCEEDED
+            ended = _ended(over, AttemptOutcome.SUCCEEDED, now, called_at, http_status)
+            return replace(ended, status=status, result=result), NO_TIMER
+        case RetryAt(_, error, http_status) | Dead(error, _, http_status) if run.cancel_requested:
+            ended = _ended(over, AttemptOutcome.FAILED, now, called_at, http_status, error)
+            return replace(ended, status=RunStatus.CANCELLED, reason="CANCEL_REQUESTED"), NO_TIMER
+        case RetryAt(at, error, http_status):
+            ended = _ended(free, AttemptOutcome.FAILED, now, called_at, http_status, error)
+            waiting = replace(
+                ended, status=RunStatus.RETRY_WAIT, attempt=run.attempt + 1, not_before=at, payload=payload
+            )
+            partition = timer_partition(TimerKind.RETRY, run.job_id, shards)
+            return waiting, {"timer_partition": partition, "timer_at": at}
+        case Dead(error, reason, http_status):
+            ended = _ended(over, AttemptOutcome.FAILED, now, called_at, http_status, error)
+            return replace(ended, status=RunStatus.FAILED, reason=reason), dead
+        case Unknown(error):
+            ended = _ended(over, AttemptOutcome.UNKNOWN, now, called_at, None, error)
+            return replace(ended, status=RunStatus.UNKNOWN, reason="UNKNOWN"), dead

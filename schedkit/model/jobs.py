@@ -1,0 +1,205 @@
+"""Jobs: what to call, when, with what payload, and what to do on failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from schedkit.model.schedules import Cron, DayRule, GapPolicy, Interval, Once, RepeatPolicy, Schedule
+from schedkit.model.time import SECOND_MS, Instant
+from schedkit.model.writes import Item
+
+DEFAULT_TENANT: Final = "default"
+MAX_PAYLOAD_BYTES: Final = 64 * 1_024
+MAX_ATTEMPTS: Final = 100
+MAX_BACKOFF_MS: Final = 900 * SECOND_MS  # a retry fits in one queue delay of 15 minutes
+MAX_TIMEOUT_MS: Final = 300 * SECOND_MS
+MAX_WINDOW_MS: Final = 86_400 * SECOND_MS
+
+
+class JobStatus(StrEnum):
+    SCHEDULED = "SCHEDULED"
+    PAUSED = "PAUSED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def ended(self) -> bool:
+        return self in (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED)
+
+
+class Priority(StrEnum):
+    """Which pool runs a job; pools never wait for each other."""
+
+    CRITICAL = "CRITICAL"
+    HIGH = "HIGH"
+    DEFAULT = "DEFAULT"
+    LOW = "LOW"
+
+
+class MisfirePolicy(StrEnum):
+    """What happens to occurrences noticed later than the grace after their time (W12)."""
+
+    RUN_ONCE = "RUN_ONCE"
+    SKIP = "SKIP"
+    RUN_ALL = "RUN_ALL"
+
+
+class OverlapPolicy(StrEnum):
+    """What happens when the previous run has no final state yet (W13)."""
+
+    ALLOW = "ALLOW"
+    SKIP = "SKIP"
+    BUFFER_ONE = "BUFFER_ONE"
+
+
+class Delivery(StrEnum):
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+    AT_MOST_ONCE = "AT_MOST_ONCE"
+
+
+class RegionPolicy(StrEnum):
+    SINGLE_REGION = "SINGLE_REGION"
+    HOME_ASYNC = "HOME_ASYNC"
+    STRICT = "STRICT"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """Where the call goes: a URL, or a path under the base URL of a registered target, looked up at each call."""
+
+    url: str | None = None
+    target_id: str | None = None
+    path: str = ""
+    method: str = "POST"
+    timeout_ms: int = 30 * SECOND_MS
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how far apart a run is tried (F2). Times in ms."""
+
+    max_attempts: int = 5
+    initial_backoff_ms: int = 10 * SECOND_MS
+    max_backoff_ms: int = 600 * SECOND_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job as it stands in the store. Instants and durations are in ms, `payload` is JSON text or None."""
+
+    job_id: str
+    schedule: Schedule
+    target: HttpTarget
+    created_at: Instant
+    updated_at: Instant
+    tenant_id: str = DEFAULT_TENANT
+    name: str | None = None
+    description: str | None = None
+    status: JobStatus = JobStatus.SCHEDULED
+    status_reason: str | None = None
+    payload: str | None = None
+    priority: Priority = Priority.DEFAULT
+    window_ms: int = 0
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    misfire: MisfirePolicy = MisfirePolicy.RUN_ONCE
+    misfire_grace_ms: int = 60 * SECOND_MS
+    overlap: OverlapPolicy = OverlapPolicy.ALLOW
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    region_policy: RegionPolicy = RegionPolicy.HOME_ASYNC
+    labels: Mapping[str, str] = field(default_factory=dict)
+    max_runs: int | None = None
+    expires_after_ms: int | None = None
+    version: int = 1  # raised by every edit and operator's verb; what If-Match compares
+    notes: tuple[str, ...] = ()  # what was adjusted when the schedule was accepted
+    request_hash: str | None = None  # of the body it was created from, for Idempotency-Key
+    zone_data: str | None = None  # the tz database version next_run_at was computed with (W2)
+
+    # Where the schedule stands.
+    counted_from: Instant = 0  # next_run_at is the first occurrence after this
+    next_run_at: Instant | None = None  # scheduled_for of the next occurrence
+    last_run: Instant | None = None  # scheduled_for of the run started last
+    run_count: int = 0
+    held: Instant | None = None  # BUFFER_ONE: the occurrence waiting for the previous run to end
+    missed_run: int = 0  # RUN_ALL: how many missed occurrences have run in this catch-up
+    catch_up: MisfirePolicy | None = None  # said by resume: replaces `misfire` until the job has caught up
+    paused_until: Instant | None = None
+    pause_reason: str | None = None
+    paused_at: Instant | None = None
+
+
+_ENUMS: Final = {
+    "status": JobStatus,
+    "priority": Priority,
+    "misfire": MisfirePolicy,
+    "overlap": OverlapPolicy,
+    "delivery": Delivery,
+    "region_policy": RegionPolicy,
+    "catch_up": MisfirePolicy,
+}
+
+
+def job_attributes(job: Job) -> dict[str, Any]:
+    """The job as item attributes: JSON values only, `None` where there is nothing."""
+    attributes: dict[str, Any] = {}
+    for spec in fields(Job):
+        value = getattr(job, spec.name)
+        match value:
+            case Once() | Cron() | Interval():
+                attributes[spec.name] = schedule_attributes(value)
+            case HttpTarget():
+                attributes[spec.name] = {"type": "HTTP"} | asdict(value)
+            case RetryPolicy():
+                attributes[spec.name] = asdict(value)
+            case StrEnum():
+                attributes[spec.name] = value.value
+            case tuple():
+                attributes[spec.name] = list(value) or None
+            case Mapping():
+                attributes[spec.name] = dict(value) or None
+            case _:
+                attributes[spec.name] = value
+    return attributes
+
+
+def job_of(item: Item) -> Job:
+    """The job in a stored item."""
+    values = {spec.name: item[spec.name] for spec in fields(Job) if item.get(spec.name) is not None}
+    for name, enum in _ENUMS.items():
+        if name in values:
+            values[name] = enum(values[name])
+    values["schedule"] = schedule_of(values["schedule"])
+    values["target"] = HttpTarget(**{name: value for name, value in values["target"].items() if name != "type"})
+    values["retry"] = RetryPolicy(**values["retry"])
+    values["notes"] = tuple(values.get("notes", ()))
+    return Job(**values)
+
+
+def schedule_attributes(schedule: Schedule) -> dict[str, Any]:
+    """A schedule as JSON values, `type` first."""
+    kind = {Once: "ONCE", Cron: "CRON", Interval: "INTERVAL"}[type(schedule)]
+    plain = {spec.name: getattr(schedule, spec.name) for spec in fields(schedule)}
+    return {"type": kind} | {
+        name: value.value if isinstance(value, StrEnum) else value for name, value in plain.items() if value is not None
+    }
+
+
+def schedule_of(attributes: Mapping[str, Any]) -> Schedule:
+    values = {name: value for name, value in attributes.items() if name != "type"}
+    match attributes["type"]:
+        case "ONCE":
+            return Once(**values | _policies(values))
+        case "CRON":
+            return Cron(**values | _policies(values) | {"day_rule": DayRule(values["day_rule"])})
+        case "INTERVAL":
+            return Interval(**values)
+        case other:
+            raise AssertionError(f"no such schedule type: {other}")
+
+
+def _policies(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"gap": GapPolicy(values["gap"]), "repeat": RepeatPolicy(values["repeat"])}

@@ -1,0 +1,122 @@
+"""Keys: where items stand, what they are sorted by, and every hash that must never change.
+
+    item   partition           sort                     timer          listed under           dead under
+    job    JOB#<job_id>        JOB                      D#<shard>      JOBS#<tenant>
+    run    JOB#<job_id>        RUN#<scheduled_for>      L# or R#       RUNS#<tenant>          DEAD#<tenant>
+    name   NAME#<tenant>       <name>
+
+An item has at most one timer (one index, one rule: its next one), one listing and one place among the dead letters.
+Hashes are blake2b, so that they are the same on every machine and in every version of Python.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Final
+
+from ulid import ULID
+
+from schedkit.model.time import Instant, parse_rfc3339, rfc3339
+from schedkit.model.writes import Key
+
+JOB_SORT: Final = "JOB"
+RUN_PREFIX: Final = "RUN#"
+JOB_ID_PREFIX: Final = "job_"
+PLACEMENT_GROUPS: Final = 1_024
+
+INSTANT_DIGITS: Final = 15  # year 9999 in ms has 15 digits; fixed width, so that text sorts as numbers do
+
+
+class TimerKind(StrEnum):
+    """What the next timer of an item is for."""
+
+    DUE = "D"
+    LEASE = "L"
+    RETRY = "R"
+
+
+class Index(StrEnum):
+    """The three ways to walk items other than by their own partition."""
+
+    TIMER = "timer"  # timer_partition, timer_at
+    LISTED = "listed"  # listed_partition, listed_at: keys that never change after creation
+    DEAD = "dead"  # dead_partition, dead_at: FAILED and UNKNOWN runs
+
+
+def stable_hash(text: str) -> int:
+    """64 bits of blake2b: the one hash for shards, windows and placement groups."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def shard_of(job_id: str, shards: int) -> int:
+    return stable_hash(job_id) % shards
+
+
+def timer_partition(kind: TimerKind, job_id: str, shards: int) -> str:
+    return f"{kind}#{shard_of(job_id, shards)}"
+
+
+def placement_group(tenant_id: str) -> int:
+    """The unit of region ownership of a tenant; computed, never stored in keys."""
+    return stable_hash(tenant_id) % PLACEMENT_GROUPS
+
+
+def job_key(job_id: str) -> Key:
+    return Key(f"JOB#{job_id}", JOB_SORT)
+
+
+def sortable(at: Instant) -> str:
+    """An instant as text that sorts as the number does; never negative, since nothing is due before 1970."""
+    assert at >= 0, "instants before 1970 are refused at the door"
+    return str(at).zfill(INSTANT_DIGITS)
+
+
+def run_key(job_id: str, scheduled_for: Instant) -> Key:
+    return Key(f"JOB#{job_id}", RUN_PREFIX + sortable(scheduled_for))
+
+
+def name_key(tenant_id: str, name: str) -> Key:
+    return Key(f"NAME#{tenant_id}", name)
+
+
+def jobs_listing(tenant_id: str) -> str:
+    return f"JOBS#{tenant_id}"
+
+
+def runs_listing(tenant_id: str) -> str:
+    return f"RUNS#{tenant_id}"
+
+
+def dead_listing(tenant_id: str) -> str:
+    return f"DEAD#{tenant_id}"
+
+
+def run_id(job_id: str, scheduled_for: Instant) -> str:
+    """`<job_id>:2026-09-28T12:00:00Z`: the run's name, and the idempotency key its target gets."""
+    return f"{job_id}:{rfc3339(scheduled_for)}"
+
+
+def parse_run_id(text: str) -> tuple[str, Instant]:
+    """(job_id, scheduled_for) of a run id. Raises ValueError when it is not one."""
+    job_id, _, when = text.partition(":")
+    if not job_id or not when.endswith("Z"):
+        raise ValueError("a run id is <job_id>:<scheduled_for>, such as job_01J9:2026-09-28T12:00:00Z")
+    scheduled_for = parse_rfc3339(when)
+    if run_id(job_id, scheduled_for) != text:
+        raise ValueError("scheduled_for in a run id has whole milliseconds and is written in UTC")
+    return job_id, scheduled_for
+
+
+def new_job_id(now: Instant, draw: bytes) -> str:
+    """`job_` + a ULID of `now` and ten bytes of chance."""
+    return JOB_ID_PREFIX + str(ULID.from_bytes(now.to_bytes(6, "big") + draw[:10]))
+
+
+def derived_job_id(tenant_id: str, idempotency_key: str, generation: int) -> str:
+    """The id of a job made under an Idempotency-Key: the same request is the same id, so a repeat is one refused write.
+
+    `generation` counts how often the key has been used anew after its 24 hours.
+    """
+    text = f"{tenant_id}\x00{idempotency_key}\x00{generation}"
+    return JOB_ID_PREFIX + str(ULID.from_bytes(blake2b(text.encode(), digest_size=16).digest()))

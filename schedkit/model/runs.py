@@ -1,0 +1,126 @@
+"""Runs: the execution of one occurrence, and the states it goes through.
+
+                     claim                         success
+      (none) ──────────────────► RUNNING ──────────────────────► SUCCEEDED, SUCCEEDED_AFTER_CANCEL
+        │                        │  ▲  │ retryable failure
+        │ misfire, overlap,      │  │  ▼
+        │ expired                │ RETRY_WAIT ─── job cancelled, paused or moved away ──► CANCELLED
+        ▼                        │
+      SKIPPED                    ├── permanent failure, attempts exhausted ──► FAILED
+                                 ├── lease ended, at most once ─────────────► UNKNOWN
+                                 └── reclaim: lease ended > 5 s ago ────────► RUNNING
+
+Every arrow is one conditional write, and every arrow into RUNNING raises the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from schedkit.model.jobs import DEFAULT_TENANT, Priority
+from schedkit.model.time import SECOND_MS, Instant
+from schedkit.model.writes import Item
+
+MAX_KEPT_ATTEMPTS: Final = 120  # 100 attempts at most, plus reclaims; the oldest go first
+MAX_RESULT_BYTES: Final = 4 * 1_024
+RECLAIM_MARGIN_MS: Final = 5 * SECOND_MS  # a lease has ended when it ended this long ago: 5 x the offset we alarm at
+
+
+class RunStatus(StrEnum):
+    RUNNING = "RUNNING"
+    RETRY_WAIT = "RETRY_WAIT"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    SUCCEEDED_AFTER_CANCEL = "SUCCEEDED_AFTER_CANCEL"
+    SKIPPED = "SKIPPED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def final(self) -> bool:
+        return self not in (RunStatus.RUNNING, RunStatus.RETRY_WAIT)
+
+
+class AttemptOutcome(StrEnum):
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+    CANCELLED = "CANCELLED"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a run. `lag_ms` = start of the try - the time it was to start at; never negative."""
+
+    attempt: int
+    epoch: int
+    started_at: Instant
+    lag_ms: int
+    finished_at: Instant | None = None
+    outcome: AttemptOutcome | None = None
+    http_status: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run as it stands in the store."""
+
+    job_id: str
+    scheduled_for: Instant
+    status: RunStatus
+    tenant_id: str = DEFAULT_TENANT
+    job_name: str | None = None
+    priority: Priority = Priority.DEFAULT
+    due_at: Instant = 0  # scheduled_for + offset: the earliest start (W6)
+    epoch: int = 0
+    attempt: int = 0
+    claim_token: str | None = None  # a refused claim that finds its own token has won (H2)
+    lease_owner: str | None = None
+    lease_expires_at: Instant | None = None
+    not_before: Instant | None = None  # RETRY_WAIT: no claim before this (F1a)
+    reclaims: int = 0  # how many holders were lost in a row; a run that keeps killing them ends
+    cancel_requested: bool = False
+    triggered: bool = False  # asked for by hand, outside the schedule
+    payload: str | None = None  # triggered with a payload of its own
+    attempts: tuple[Attempt, ...] = ()
+    result: str | None = None
+    reason: str | None = None  # why it was SKIPPED, CANCELLED, FAILED or UNKNOWN
+    misfired: bool = False
+    created_at: Instant = 0
+    finished_at: Instant | None = None
+
+
+def run_attributes(run: Run) -> dict[str, Any]:
+    """The run as item attributes: JSON values only; False and zero are kept."""
+    attributes: dict[str, Any] = {spec.name: getattr(run, spec.name) for spec in fields(Run)}
+    attributes["status"] = run.status.value
+    attributes["priority"] = run.priority.value
+    attributes["attempts"] = [attempt_attributes(attempt) for attempt in run.attempts]
+    return attributes
+
+
+def attempt_attributes(attempt: Attempt) -> dict[str, Any]:
+    return {
+        name: value.value if isinstance(value, StrEnum) else value
+        for name, value in asdict(attempt).items()
+        if value is not None
+    }
+
+
+def attempt_of(attributes: Mapping[str, Any]) -> Attempt:
+    outcome = attributes.get("outcome")
+    return Attempt(**{**attributes, "outcome": AttemptOutcome(outcome) if outcome else None})
+
+
+def run_of(item: Item) -> Run:
+    """The run in a stored item."""
+    values = {spec.name: item[spec.name] for spec in fields(Run) if item.get(spec.name) is not None}
+    values["status"] = RunStatus(values["status"])
+    values["priority"] = Priority(values.get("priority", Priority.DEFAULT))
+    values["attempts"] = tuple(attempt_of(attempt) for attempt in values.get("attempts", ()))
+    return Run(**values)

@@ -1,0 +1,160 @@
+"""The needs: one Protocol for each thing we do not control, and the World that holds them.
+
+Everything that is not deterministic comes through here: time, chance, storage, queues, the network. Roles, API and
+client are ordinary coroutines otherwise, so a simulator can run all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from schedkit.errors import StoreUnavailable
+from schedkit.model.calls import Call, Reply
+from schedkit.model.jobs import Priority
+from schedkit.model.keys import Index
+from schedkit.model.time import HOUR_MS, Instant
+from schedkit.model.timers import Timer, timer_of
+from schedkit.model.writes import Applied, Item, Key, Outcome, Write
+
+BUCKET_HORIZON_MS: Final = 2 * HOUR_MS  # W9: what a loader copies ahead; writers add nearer timers directly
+WRITE_RETRY_MS: Final = 100  # F11: the first wait before a write is tried again; doubled, with full jitter
+WRITE_RETRY_CAP_MS: Final = 2_000
+
+
+class Clock(Protocol):
+    def now(self) -> Instant:
+        """The wall time in ms, UTC, rounded down: a timer whose time equals it has come."""
+
+    async def sleep(self, duration_ms: float) -> None:
+        """Wait about this long; may wake early or late, so look at `now` again (H3)."""
+
+
+class Chance(Protocol):
+    def draw(self) -> float:
+        """Uniform in [0, 1)."""
+
+    def bytes(self, count: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some items in order, and where the next page starts; `cursor` is None on the last page."""
+
+    items: tuple[tuple[Key, Item], ...]
+    cursor: str | None
+
+
+class Store(Protocol):
+    """Items under keys, five verbs. An answer comes only after what it says is durable.
+
+    Every verb raises StoreUnavailable when it cannot answer; then nothing was accepted.
+    """
+
+    async def get(self, key: Key) -> Item | None: ...
+
+    async def apply(self, write: Write) -> Outcome: ...
+
+    async def apply_all(self, writes: Sequence[Write]) -> Outcome:
+        """All of them or none; for where two records must agree. No key twice."""
+
+    async def timers(
+        self, partition: str, *, until: Instant, limit: int, since: Instant = 0, after: Timer | None = None
+    ) -> tuple[Timer, ...]:
+        """Timers with since <= at <= until, sorted by (at, key), those after `after` only."""
+
+    async def page(
+        self,
+        partition: str,
+        *,
+        limit: int,
+        index: Index | None = None,
+        prefix: str = "",
+        cursor: str | None = None,
+        newest_first: bool = False,
+    ) -> Page:
+        """Items of a partition by sort key, or of an index's partition by the index's own order.
+
+        Raises ValueError for a cursor that this method did not make.
+        """
+
+
+class Buckets(Protocol):
+    """Near timers, sorted by time: a cache of the store's timer index; losing it costs lateness only (W11)."""
+
+    async def add(self, timers: Sequence[Timer]) -> None: ...
+
+    async def due(self, now: Instant, limit: int) -> tuple[Timer, ...]:
+        """Timers whose time has come, earliest first; they stay until removed."""
+
+    async def remove(self, timers: Sequence[Timer]) -> None: ...
+
+    async def wait(self, now: Instant, at_most_ms: int) -> None:
+        """Return when the earliest timer may have come, when an earlier one was added, or after `at_most_ms`."""
+
+
+class Queue(Protocol):
+    """Work that is due, by priority."""
+
+    async def send(self, timers: Sequence[Timer]) -> None: ...
+
+    async def receive(self, priority: Priority, limit: int) -> tuple[Timer, ...]:
+        """Wait for work and take up to `limit`; what is taken is hidden until done or again."""
+
+    async def done(self, timer: Timer) -> None: ...
+
+    async def again(self, timer: Timer, delay_ms: int) -> None:
+        """Give a message back, to be received once more after the delay."""
+
+
+class Targets(Protocol):
+    async def call(self, call: Call) -> Reply:
+        """Call once, follow no redirect, never raise for what the network or the target does."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All ports of one process, and the few facts every role needs."""
+
+    clock: Clock
+    chance: Chance
+    store: Store
+    buckets: Buckets
+    queue: Queue
+    targets: Targets
+    node: str  # who holds a lease
+    shards: int = 1
+    horizon_ms: int = BUCKET_HORIZON_MS  # how far ahead timers are kept in buckets
+    registered: Mapping[str, str] = field(default_factory=dict)  # target_id -> base URL
+    loopback_allowed: bool = False
+    allowed_networks: tuple[str, ...] = ()
+
+    async def commit(self, *writes: Write) -> Outcome:
+        """Perform a decision and pass its timers on: overdue ones to the queue, near ones to their bucket (W9, W9a)."""
+        store = self.store
+        outcome = await (store.apply(writes[0]) if len(writes) == 1 else store.apply_all(writes))
+        if isinstance(outcome, Applied):
+            now = self.clock.now()
+            near = [
+                timer
+                for write, item in zip(writes, outcome.items, strict=True)
+                if (timer := timer_of(write.key, item)) and timer.at <= now + self.horizon_ms
+            ]
+            if overdue := [timer for timer in near if timer.at <= now]:
+                await self.queue.send(overdue)
+            if ahead := [timer for timer in near if timer.at > now]:
+                await self.buckets.add(ahead)
+        return outcome
+
+    async def commit_by(self, deadline: Instant, *writes: Write) -> Outcome:
+        """Like commit, tried again with full jitter while the store is in trouble and the deadline is ahead (F11)."""
+        cap_ms = WRITE_RETRY_MS
+        while True:
+            try:
+                return await self.commit(*writes)
+            except StoreUnavailable:
+                if self.clock.now() + cap_ms >= deadline:
+                    raise
+            await self.clock.sleep(self.chance.draw() * cap_ms)
+            cap_ms = min(WRITE_RETRY_CAP_MS, 2 * cap_ms)

@@ -1,0 +1,45 @@
+"""What a target receives: the call with its key, its fencing token and the job's payload (F8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from schedkit import __version__
+from schedkit.model.calls import Call
+from schedkit.model.jobs import Job
+from schedkit.model.keys import run_id, stable_hash
+from schedkit.model.runs import Run
+
+BODYLESS: Final = frozenset({"GET", "HEAD"})
+
+
+def call_of(run: Run, job: Job, registered: Mapping[str, str]) -> Call:
+    """The call of this attempt. A target that is not registered (any more) gives a URL that is refused when called."""
+    key = run_id(run.job_id, run.scheduled_for)
+    payload = run.payload if run.payload is not None else job.payload
+    body = payload.encode() if payload is not None and job.target.method not in BODYLESS else None
+    headers = {
+        "User-Agent": f"schedkit/{__version__}",
+        **({"Content-Type": "application/json"} if body is not None else {}),
+        **job.target.headers,
+        "Idempotency-Key": key,
+        "X-Fencing-Token": str(run.epoch),
+        "X-Attempt": str(run.attempt),
+        "traceparent": traceparent(key, run.epoch),
+    }
+    return Call(url_of(job, registered), job.target.method, headers, body, job.target.timeout_ms)
+
+
+def url_of(job: Job, registered: Mapping[str, str]) -> str:
+    target = job.target
+    if target.target_id is None:
+        return target.url or ""
+    base = registered.get(target.target_id)
+    return "" if base is None else base.rstrip("/") + target.path
+
+
+def traceparent(key: str, epoch: int) -> str:
+    """W3C trace context: one trace for all tries of a run, one span for each."""
+    trace = f"{stable_hash(key):016x}{stable_hash(key + '/trace'):016x}"
+    return f"00-{trace}-{stable_hash(f'{key}/{epoch}') or 1:016x}-01"

@@ -1,0 +1,301 @@
+"""The executor: claims what is due, calls its target, and records what came of it (H1).
+
+    due      plan ─► Start ─► claim ─► advance ─► call ─► judge ─► settle
+                  └► Skip, Hold, Close, AutoResume: one write, and look again
+    retry    RETRY_WAIT ─► claim ─► is the job still wanted? ─► call ─► judge ─► settle
+    lease    RUNNING and its holder is lost ─► reclaim ─► call …, or UNKNOWN, or FAILED
+
+A crash after any step leaves a state from which the next holder carries on: before the claim the job is still due;
+after the claim the lease is; after the advance, the same; after the call the same key is called again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from schedkit.engine.failure import reap as reaping
+from schedkit.engine.failure.retry import judge
+from schedkit.engine.when import advance as advancing
+from schedkit.engine.when.operate import resume
+from schedkit.engine.when.plan import LOOK_AGAIN_MS, AutoResume, Close, Hold, NotDue, Skip, Start, plan
+from schedkit.engine.when.window import dispatch_at
+from schedkit.engine.who import cancel as cancelling
+from schedkit.engine.who import claim as claiming
+from schedkit.engine.who.claim import Holder
+from schedkit.model.calls import Dead, Unknown, Verdict
+from schedkit.model.jobs import Job, JobStatus, OverlapPolicy, job_of
+from schedkit.model.keys import TimerKind, job_key, run_key
+from schedkit.model.runs import RECLAIM_MARGIN_MS, Run, RunStatus, run_of
+from schedkit.model.time import Instant
+from schedkit.model.timers import Timer
+from schedkit.model.writes import Applied, Key, Refused, Write
+from schedkit.ports import World
+from schedkit.roles.calling import call_of
+
+TOKEN_BYTES: Final = 12  # chance enough that no two claims ever share a token
+STORE_PATIENCE_MS: Final = 10_000  # before a claim no lease is running; after this the message goes back
+
+log = logging.getLogger(__name__)
+
+Settled = Callable[[Run], None]
+
+
+class Executor:
+    """Handles one message at a time per call of `handle`; the pool decides how many handles run at once."""
+
+    def __init__(self, world: World, settled: Settled = lambda run: None) -> None:
+        """`settled` hears of every attempt that ended, with the run as it then stands."""
+        self._world = world
+        self._settled = settled
+        self._holding: dict[Key, Run] = {}
+
+    async def handle(self, timer: Timer) -> None:
+        """Do what this timer asks for. Raises StoreUnavailable when the message should come again."""
+        match timer.kind:
+            case TimerKind.DUE:
+                await self._due(timer.key)
+            case TimerKind.RETRY:
+                await self._retry(timer.key)
+            case TimerKind.LEASE:
+                await self._lease(timer.key)
+
+    async def release_all(self) -> None:
+        """End the leases of what is still held, so that another executor may start at once (F10)."""
+        for run in list(self._holding.values()):
+            await self._world.commit(claiming.release(run, shards=self._world.shards, now=self._world.clock.now()))
+
+    # ── a job is due ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _due(self, key: Key) -> None:
+        world = self._world
+        while (job := await self._job(key)) is not None:
+            previous = await self._previous(job)
+            now = world.clock.now()
+            match plan(job, previous is not None and not previous.status.final, now):
+                case NotDue():
+                    return
+                case Close():
+                    return await self._close(job, previous, now)
+                case AutoResume():
+                    await self._commit(resume(job, None, world.shards, now))
+                case Hold():
+                    await self._commit(advancing.hold(job, world.shards, now))
+                case Skip() as skip:
+                    await self._skip(job, skip, now)
+                case Start() as start:
+                    return await self._start(job, start, now)
+
+    async def _previous(self, job: Job) -> Run | None:
+        """The run started last, where it matters: for the overlap rule, and at the end of the schedule."""
+        asked = job.overlap is not OverlapPolicy.ALLOW or advancing.waits_for_run(job)
+        if not asked or job.last_run is None:
+            return None
+        item = await self._world.store.get(run_key(job.job_id, job.last_run))
+        return run_of(item) if item is not None else None
+
+    async def _skip(self, job: Job, skip: Skip, now: Instant) -> None:
+        """Record the skipped occurrences and move on, in one atomic write; one that has run already stays as it is."""
+        world = self._world
+        records = [claiming.skip(job, at, dispatch_at(job, at), skip.reason, now) for at in skip.occurrences]
+        move = advancing.pass_by(job, skip.occurrences[-1], world.shards, now, held=skip.held, reason=skip.reason)
+        while True:
+            match await self._commit(move, *records):
+                case Refused(index=0):
+                    return
+                case Refused(index=index):
+                    del records[index - 1]
+                case Applied():
+                    return
+
+    async def _close(self, job: Job, previous: Run | None, now: Instant) -> None:
+        """The schedule is at its end: the job ends if its last run has, and waits for it otherwise."""
+        shards = self._world.shards
+        if previous is None:
+            await self._commit(advancing.finish(job, RunStatus.SKIPPED, job.status_reason, now))
+        elif previous.status.final:
+            await self._commit(advancing.finish(job, previous.status, previous.reason, now))
+        else:
+            expected = previous.not_before or previous.lease_expires_at or now
+            await self._commit(advancing.look_again(job, shards, max(expected, now + LOOK_AGAIN_MS)))
+
+    async def _start(self, job: Job, start: Start, now: Instant) -> None:
+        """Claim first, then advance, then call: rules 3 to 6."""
+        world = self._world
+        holder = self._holder()
+        due_at = dispatch_at(job, start.scheduled_for)
+        write = claiming.claim(
+            job, start.scheduled_for, due_at, misfired=start.misfired, holder=holder, shards=world.shards, now=now
+        )
+        run = claiming.won(await self._commit(write), holder)
+        if run is None:  # it was claimed before, by one that may have crashed before it advanced the job
+            await self._commit(advancing.advance(job, start, world.shards, now))
+            return
+        self._said(run, "claim")
+        advanced = await self._advance(job, start, run)
+        if advanced is None:
+            await self._abandon(run, await self._job(job_key(job.job_id)))
+        else:
+            await self._call(run, advanced)
+
+    async def _advance(self, job: Job, start: Start, run: Run) -> Job | None:
+        """The job after it went on, or None where it was cancelled, paused or moved away before our claim landed."""
+        world = self._world
+        scheduled_for = start.scheduled_for
+        while True:
+            write = advancing.advance(job, start, world.shards, world.clock.now())
+            outcome = await self._commit_while_held(run, write)
+            if isinstance(outcome, Applied):
+                return job_of(outcome.item)
+            assert outcome.current is not None, "jobs are never deleted"
+            job = job_of(outcome.current)
+            if job.last_run == scheduled_for:  # by us, in a write whose reply was lost
+                return job
+            still_there = job.held == scheduled_for if start.held else job.next_run_at == scheduled_for
+            if job.status is not JobStatus.SCHEDULED or not still_there:
+                return None
+
+    # ── a retry is due, a lease has ended ────────────────────────────────────────────────────────────────────────
+
+    async def _retry(self, key: Key) -> None:
+        world = self._world
+        run, job = await self._run_and_job(key)
+        now = world.clock.now()
+        if run is None or run.status is not RunStatus.RETRY_WAIT or run.not_before is None or run.not_before > now:
+            return
+        if (reason := _unwanted(run, job)) is not None:
+            await self._commit(cancelling.cancel_waiting(run, reason, now))
+            return await self._look(job)
+        holder = self._holder()
+        write = claiming.claim_retry(run, job, holder=holder, shards=world.shards, now=now)
+        claimed = claiming.won(await self._commit(write), holder)
+        if claimed is None:
+            return
+        self._said(claimed, "claim")
+        await self._call_if_wanted(claimed)
+
+    async def _lease(self, key: Key) -> None:
+        world = self._world
+        run, job = await self._run_and_job(key)
+        if run is None or run.status is not RunStatus.RUNNING:
+            return
+        now = world.clock.now()
+        match reaping.reap(run, job.delivery, now):
+            case reaping.Wait():
+                return  # its timer stands in the index for later
+            case reaping.Reclaim():
+                holder = self._holder()
+                write = claiming.reclaim(run, job, holder=holder, shards=world.shards, now=now)
+                claimed = claiming.won(await self._commit(write), holder)
+                if claimed is not None:
+                    self._said(claimed, "reclaim")
+                    await self._call_if_wanted(claimed)
+            case Dead() | Unknown() as verdict:
+                await self._settle(run, job, verdict, None)
+
+    async def _call_if_wanted(self, run: Run) -> None:
+        """After the claim the job is read again: a cancel that was acknowledged before it stops the call (I4)."""
+        job = await self._job(job_key(run.job_id))
+        if job is None or _unwanted(run, job) is not None or run.cancel_requested:
+            return await self._abandon(run, job)
+        await self._call(run, job)
+
+    async def _abandon(self, run: Run, job: Job | None) -> None:
+        """Claimed, but the job was taken away meanwhile: nothing is called."""
+        reason = (_unwanted(run, job) if job is not None else None) or (
+            cancelling.REASON_RUN_CANCELLED if run.cancel_requested else cancelling.REASON_RESCHEDULED
+        )
+        await self._commit_while_held(run, cancelling.cancel_claimed(run, reason, self._world.clock.now()))
+        if job is not None:
+            await self._look(job)
+
+    # ── calling and settling ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def _call(self, run: Run, job: Job) -> None:
+        world = self._world
+        key = run_key(run.job_id, run.scheduled_for)
+        self._holding[key] = run
+        called_at = world.clock.now()
+        assert called_at >= run.due_at or run.triggered, "never early"
+        reply = await world.targets.call(call_of(run, job, world.registered))
+        now = world.clock.now()
+        verdict = judge(
+            reply, attempt=run.attempt, policy=job.retry, delivery=job.delivery, now=now, draw=world.chance.draw()
+        )
+        await self._settle(run, job, verdict, called_at)
+        self._holding.pop(key, None)
+
+    async def _settle(self, run: Run, job: Job, verdict: Verdict, called_at: Instant | None) -> None:
+        """Record the end of this attempt, if the epoch is still ours; then let the job know."""
+        world = self._world
+        payload = run.payload if run.payload is not None else job.payload
+        while True:
+            now = world.clock.now()
+            write = claiming.settle(run, verdict, called_at=called_at, shards=world.shards, now=now, payload=payload)
+            outcome = await self._commit_while_held(run, write)
+            if isinstance(outcome, Applied):
+                break
+            current = run_of(outcome.current) if outcome.current is not None else None
+            if current is None or current.epoch != run.epoch or current.status is not RunStatus.RUNNING:
+                self._said(run, "stale write refused", logging.WARNING)
+                return
+            run = current  # a cancel was requested while we called: decide again with it
+        settled = run_of(outcome.item)
+        self._said(settled, write.arrow)
+        self._settled(settled)
+        if settled.status.final:
+            await self._look(job)
+
+    async def _look(self, job: Job) -> None:
+        """A run of this job has ended: let what it held back come up, or end the job."""
+        world = self._world
+        fresh = await self._job(job_key(job.job_id))
+        if fresh is None or not advancing.waits_for_run(fresh):
+            return
+        now = world.clock.now()
+        if fresh.held is not None:
+            await self._commit(advancing.look_again(fresh, world.shards, now))
+        else:
+            await self._close(fresh, await self._previous(fresh), now)
+
+    # ── small things ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _job(self, key: Key) -> Job | None:
+        item = await self._world.store.get(key)
+        return job_of(item) if item is not None else None
+
+    async def _run_and_job(self, key: Key) -> tuple[Run | None, Job]:
+        item = await self._world.store.get(key)
+        run = run_of(item) if item is not None else None
+        job = await self._job(Key(key.partition, job_key("").sort))
+        assert job is not None, "a run stands under its job"
+        return run, job
+
+    async def _commit(self, *writes: Write) -> Applied | Refused:
+        return await self._world.commit_by(self._world.clock.now() + STORE_PATIENCE_MS, *writes)
+
+    async def _commit_while_held(self, run: Run, *writes: Write) -> Applied | Refused:
+        """Every write after a claim is tried again while the lease lives, since it is idempotent."""
+        lease_end = run.lease_expires_at or self._world.clock.now()
+        return await self._world.commit_by(lease_end - RECLAIM_MARGIN_MS, *writes)
+
+    def _holder(self) -> Holder:
+        return Holder(self._world.node, self._world.chance.bytes(TOKEN_BYTES).hex())
+
+    def _said(self, run: Run, arrow: str, level: int = logging.DEBUG) -> None:
+        lag_ms = run.attempts[-1].lag_ms if run.attempts else None
+        log.log(
+            level,
+            "%s job=%s scheduled_for=%d epoch=%d attempt=%d lag_ms=%s",
+            *(arrow, run.job_id, run.scheduled_for, run.epoch, run.attempt, lag_ms),
+        )
+
+
+def _unwanted(run: Run, job: Job) -> str | None:
+    """Why a run that is to be called (again) must not be: its job was cancelled, or paused between two tries."""
+    if job.status is JobStatus.CANCELLED:
+        return cancelling.REASON_JOB_CANCELLED
+    if job.status is JobStatus.PAUSED and not run.triggered and run.status is RunStatus.RETRY_WAIT:
+        return cancelling.REASON_JOB_PAUSED
+    return None

@@ -1,0 +1,85 @@
+"""The loader: copies near timers from the store into the buckets, and sweeps up what was left behind.
+
+    store: timers by partition ── load: the next `horizon` ──► buckets
+                               ── sweep: due 1, 2, 4, 8 … minutes ago and still there ──► queue   (W11)
+
+Losing every bucket costs lateness only. The sweep keeps no state, so no minute is ever closed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from schedkit.errors import StoreUnavailable
+from schedkit.model.keys import TimerKind
+from schedkit.model.time import DAY_MS, MINUTE_MS, Instant
+from schedkit.model.timers import Timer
+from schedkit.ports import World
+
+PAGE: Final = 1_000
+PASSES_PER_HORIZON: Final = 4  # a pass that fails can be made up for before its timers are due
+STORE_PAUSE_MS: Final = 1_000
+SWEEP_AGES_MS: Final = tuple(MINUTE_MS << doublings for doublings in range(11) if MINUTE_MS << doublings <= DAY_MS)
+
+log = logging.getLogger(__name__)
+
+
+class Loader:
+    """One loader for all shards of its world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._loaded_until: Instant = 0  # everything that was due before is loaded too, so a start is a recovery
+        self._swept_at: Instant = world.clock.now()
+
+    async def poll(self) -> int:
+        """Copy the timers that came near since the last pass; returns how many."""
+        world = self._world
+        until = world.clock.now() + world.horizon_ms
+        loaded = 0
+        for partition in self._partitions():
+            last: Timer | None = None
+            while page := await world.store.timers(
+                partition, since=self._loaded_until, until=until, limit=PAGE, after=last
+            ):
+                await world.buckets.add(page)
+                loaded += len(page)
+                last = page[-1]
+        self._loaded_until = max(self._loaded_until, until)
+        return loaded
+
+    async def sweep(self) -> int:
+        """Send again what is still due one minute, two, four … after its time; returns how many (stragglers)."""
+        world = self._world
+        now = world.clock.now()
+        found = 0
+        for partition in self._partitions():
+            for age_ms in SWEEP_AGES_MS:
+                last: Timer | None = None
+                while page := await world.store.timers(
+                    partition, since=max(0, now - age_ms - MINUTE_MS), until=now - age_ms, limit=PAGE, after=last
+                ):
+                    await world.queue.send(page)
+                    found += len(page)
+                    last = page[-1]
+        return found
+
+    async def serve(self) -> None:
+        """Load and sweep for ever."""
+        world = self._world
+        while True:
+            try:
+                await self.poll()
+                if world.clock.now() - self._swept_at >= MINUTE_MS:
+                    self._swept_at = world.clock.now()
+                    if found := await self.sweep():
+                        log.warning("%d timers were found after their time and sent again", found)
+            except StoreUnavailable as error:
+                log.error("loading timers: %s", error)
+                await world.clock.sleep(STORE_PAUSE_MS)
+                continue
+            await world.clock.sleep(world.horizon_ms / PASSES_PER_HORIZON)
+
+    def _partitions(self) -> list[str]:
+        return [f"{kind}#{shard}" for kind in TimerKind for shard in range(self._world.shards)]

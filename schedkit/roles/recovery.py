@@ -1,0 +1,61 @@
+"""Recovery at the start of a process that is alone on its store: what must be done before anything is dispatched.
+
+recount        jobs whose next occurrence was computed with other zone data are computed anew (W2)
+release_lost   runs that the process before held when it died are free at once: the data folder's lock proves that
+               it is gone, so nobody has to wait for its leases
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from schedkit.engine.when.advance import recount
+from schedkit.engine.who.claim import release
+from schedkit.errors import InvalidInput
+from schedkit.model.jobs import DEFAULT_TENANT, job_of
+from schedkit.model.keys import Index, TimerKind, jobs_listing
+from schedkit.model.runs import RunStatus, run_of
+from schedkit.model.time import MAX_INSTANT
+from schedkit.model.timers import Timer
+from schedkit.model.writes import Applied
+from schedkit.ports import World
+
+PAGE: Final = 500
+
+log = logging.getLogger(__name__)
+
+
+async def recount_all(world: World) -> int:
+    """Recompute every next_run_at that other zone data gave; returns how many jobs moved."""
+    moved = 0
+    cursor: str | None = None
+    while True:
+        page = await world.store.page(jobs_listing(DEFAULT_TENANT), index=Index.LISTED, limit=PAGE, cursor=cursor)
+        for _, item in page.items:
+            job = job_of(item)
+            try:
+                write = recount(job, world.shards, world.clock.now())
+            except InvalidInput as error:
+                log.error("%s keeps its next run as it was: %s", job.job_id, error)
+                continue
+            if write is not None and isinstance(await world.store.apply(write), Applied):
+                moved += write.changes.get("next_run_at", job.next_run_at) != job.next_run_at
+        cursor = page.cursor
+        if cursor is None:
+            return moved
+
+
+async def release_lost(world: World) -> int:
+    """End the leases of the process before this one; returns how many runs it held."""
+    released = 0
+    for shard in range(world.shards):
+        last: Timer | None = None
+        while page := await world.store.timers(f"{TimerKind.LEASE}#{shard}", until=MAX_INSTANT, limit=PAGE, after=last):
+            last = page[-1]
+            for timer in page:
+                item = await world.store.get(timer.key)
+                if item is not None and item["status"] == RunStatus.RUNNING:
+                    write = release(run_of(item), shards=world.shards, now=world.clock.now())
+                    released += isinstance(await world.store.apply(write), Applied)
+    return released
