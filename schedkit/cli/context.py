@@ -46,6 +46,7 @@ def _document(context: Context, *, current: bool) -> dict[str, Any]:
     for spec in fields(Context):
         if spec.name != "name":
             doc[spec.name] = getattr(context, spec.name)
+    doc["token_command"] = "(set)" if context.token_command else None  # its words may hold a secret
     return doc
 
 
@@ -97,7 +98,6 @@ def show_context(
     """
     context = _named(me, name)
     doc = _document(context, current=context.name == me.context.name)
-    doc["token_command"] = "(set)" if context.token_command else None  # a command may carry a secret in its words
     lines = [
         (key.replace("_", " "), value if isinstance(value, str) else "yes" if value else "no")
         for key, value in doc.items()

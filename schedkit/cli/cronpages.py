@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -77,5 +78,7 @@ def _lines(me: Invocation, docs: Sequence[Doc], zone: str, now: Instant, *, wind
             lines.append(f"{row}   {said[0] if said else ''}".rstrip())
             lines += [" " * (len(row) + 3) + note for note in said[1:]]
         else:
-            lines += [row, *(f"    {note.strip()}" for note in said)]
+            lines.append(row)
+            for note in said:
+                lines += textwrap.wrap(note.strip(), screen.width, initial_indent="    ", subsequent_indent="      ")
     return lines

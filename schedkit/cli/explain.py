@@ -42,7 +42,7 @@ def explain(
     """
     if code is None or listed:
         items = [{"word": word, **entry} for word, entry in dictionary().items()]
-        columns = (Column("WORD", "word"), Column("KIND", "kind"), Column("MEANS", "means"))
+        columns = (Column("WORD", "word"), Column("KIND", "kind"), Column("MEANS", "means", cut=True))
         me.show(Items("schedkit.explanation/v1", items, columns, "word", ""))
         return
     word = _found(code)

@@ -134,7 +134,7 @@ def report(error: SchedkitError | Refusal, *, as_json: bool, color: bool) -> Non
         return
     red, plain = ("\x1b[31m", "\x1b[0m") if color else ("", "")
     print(f"{red}error:{plain} {printable(told['message'])}  [{told['code']}]", file=sys.stderr)
-    if told.get("field") and str(told["field"]) not in told["message"]:
+    if told["exit_code"] == ExitCode.INVALID and told.get("field") and str(told["field"]) not in told["message"]:
         print(f"  at:  {printable(str(told['field']))}", file=sys.stderr)
     if told["why"]:
         print(f"  why: {printable(told['why'])}", file=sys.stderr)

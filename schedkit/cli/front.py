@@ -81,4 +81,3 @@ def _answers(url: str) -> bool | None:
             return True
     except OSError:
         return False
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -187,7 +187,7 @@ class Invocation:
 
     def _repaint(self, view: View, painted: int) -> int:
         text = output.render(view, self.style) or (view.empty if isinstance(view, Items) else "")
-        lines = text.split("\n")[: max(1, os.get_terminal_size(sys.stdout.fileno()).lines - 1)]
+        lines = text.split("\n")[: max(1, shutil.get_terminal_size().lines - 1)]
         up = f"\x1b[{painted}A\r" if painted else ""
         output.write(f"{up}{CLEAR_BELOW}" + "\n".join(lines))
         return len(lines)

@@ -243,7 +243,7 @@ def trigger_job(
         run = me.client.trigger_job(job, payload=sent, as_of=at, idempotency_key=change.idempotency_key)
     wait = waits.wait or ("1h" if follow else None)
     if wait is None or me.for_people:
-        me.show(jobpages.triggered_page(run))
+        me.show(jobpages.triggered_page(run, waits=wait is not None))
     if wait is not None:
         waiting.finish(me, run["run_id"], wait)
 

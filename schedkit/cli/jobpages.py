@@ -72,7 +72,7 @@ def job_items(me: Invocation, items: list[Doc], cursor: str | None, narrowed: st
     now = now_ms()
 
     def due(job: Doc) -> str:
-        return show.stamp(job.get("next_run_at"), zone_of(me, job))
+        return show.stamp(job.get("next_run_at"), me.zone)
 
     def away(job: Doc) -> str:
         return show.away(parse_rfc3339(job["next_run_at"]), now) if job.get("next_run_at") else DASH
@@ -83,7 +83,7 @@ def job_items(me: Invocation, items: list[Doc], cursor: str | None, narrowed: st
         Column("NEXT RUN", "next_run_at", due),
         Column("IN", "", lambda job: away(job).removeprefix("in ")),
         Column("SCHEDULE", "schedule", lambda job: show.short_schedule(job.get("schedule") or {})),
-        Column("TARGET", "target", target_text),
+        Column("TARGET", "target", target_text, cut=True),
         Column("PRIORITY", "priority"),
         Column("RUNS", "run_count", right=True),
         Column("JOB_ID", "job_id", wide=True),
@@ -136,7 +136,7 @@ def job_page(me: Invocation, job: Doc, runs: int) -> One:
     ]
     recent = (job.get("recent_runs") or [])[:runs]
     if recent:
-        lines += ["", "last runs", *(f"  {run_line(run, zone)}" for run in recent)]
+        lines += ["", "last runs", *(f"  {run_line({'job_name': called(job), **run}, zone)}" for run in recent)]
     return One(SCHEMA, job, lines, "job_id")
 
 
@@ -182,8 +182,7 @@ def created_page(me: Invocation, job: Doc, asked_target: str | None, *, replayed
     lines += [f"  note      {note}" for note in job.get("notes") or ()]
     if job.get("dispatch_window_seconds"):
         lines.append(f"  window    {_window(job)}")
-    named = f"{asked_target}  " if asked_target and "://" not in asked_target else ""
-    lines.append(f"  target    {named}{target_text(job)}")
+    lines.append(f"  target    {_called_target(job, asked_target)}")
     if at:
         key = f"{job['job_id']}:{at}"
         lines.append(f"  key       {key}   the target gets it as Idempotency-Key, the same on each retry")
@@ -192,6 +191,15 @@ def created_page(me: Invocation, job: Doc, asked_target: str | None, *, replayed
     else:
         lines.append(f"next:  schedkit job runs {name} -w      schedkit job cancel {name}")
     return One(SCHEMA, job, [show.line(text) for text in lines], "job_id", exact=True)
+
+
+def _called_target(job: Doc, asked: str | None) -> str:
+    """`demo-echo  POST http://…/_demo/echo`; the address only where the server tells it."""
+    spec = job.get("target") or {}
+    name = spec.get("target_id") or (asked if asked and "://" not in asked else None)
+    if not name:
+        return show.target(spec)
+    return f"{name}  {spec.get('method', 'POST')} {spec.get('url') or spec.get('path') or ''}".rstrip()
 
 
 def would_create(me: Invocation, body: Doc, due: Doc) -> One:
@@ -218,9 +226,11 @@ def verb_page(me: Invocation, job: Doc, said: str) -> One:
     return One(SCHEMA, job, [show.line(text)], "job_id", exact=True)
 
 
-def triggered_page(run: Doc) -> One:
+def triggered_page(run: Doc, *, waits: bool) -> One:
     name = run.get("job_name") or run.get("job_id")
-    lines = [f"triggered {name}: run {run.get('run_id')}", f"next:  schedkit run wait {run.get('run_id')}"]
+    lines = [f"triggered {name}: run {run.get('run_id')}"]
+    if not waits:
+        lines.append(f"next:  schedkit run wait {run.get('run_id')}")
     return One("schedkit.run/v1", run, [show.line(text) for text in lines], "run_id", exact=True)
 
 

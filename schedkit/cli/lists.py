@@ -44,4 +44,4 @@ def fetch(
 
 
 def more(cursor: str | None) -> str | None:
-    return f"more: --all, or --cursor {cursor}" if cursor else None
+    return "there are more: -n 500, or --all" if cursor else None

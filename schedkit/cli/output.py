@@ -22,6 +22,7 @@ FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
 RISKY_CSV: Final = ("=", "+", "-", "@", "\t", "\r")  # spreadsheet programs run such cells
 NARROWEST: Final = 20
 GAP: Final = "  "
+LEAST_CUT: Final = 16  # less of a text is not worth showing
 _SGR: Final = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "dim": "2", "bold": "1"}
 
 Doc = Mapping[str, Any]
@@ -65,6 +66,7 @@ class Column:
     text: Callable[[Doc], str] | None = None
     right: bool = False
     wide: bool = False  # only with -o wide
+    cut: bool = False  # long text that still says something when its end is missing
 
     def cell(self, item: Doc) -> str:
         return plain(self.text(item) if self.text is not None else raw(at_path(item, self.path)))
@@ -187,7 +189,8 @@ def plain(text: str) -> str:
 
 def csv_cell(value: Any) -> str:
     text = raw(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(RISKY_CSV) else text
+    guarded = f"'{text}" if isinstance(value, str) and text.startswith(RISKY_CSV) else text
+    return guarded.replace("\r", "\\r")  # which some readers take for the end of the row
 
 
 def _csv(view: View, fields: Sequence[str]) -> str:
@@ -196,7 +199,7 @@ def _csv(view: View, fields: Sequence[str]) -> str:
 
     docs = view.items if isinstance(view, Items) else [view.doc]
     if isinstance(view, Items):
-        paths = list(fields) or [column.path for column in view.columns]
+        paths = list(fields) or [column.path for column in view.columns if column.path]
     else:
         paths = list(fields) or list(view.doc)
     buffer = io.StringIO()
@@ -250,11 +253,7 @@ def _items_text(view: Items, style: Style) -> str:
 def grid(columns: Sequence[Column], rows: Sequence[Sequence[str]], style: Style, *, cut: bool) -> list[str]:
     """Aligned lines; with `cut`, columns drop from the right until they fit, and a last line says how many."""
     widths = [max(cells(column.title), *(cells(row[index]) for row in rows)) for index, column in enumerate(columns)]
-    shown = len(columns)
-    if cut:
-        while shown > 1 and sum(widths[:shown]) + len(GAP) * (shown - 1) > style.screen.width:
-            shown -= 1
-        widths[0] = min(widths[0], style.screen.width)
+    shown = _fit(columns, widths, style.screen.width) if cut else len(columns)
     lines = [style.screen.paint(_line([column.title for column in columns[:shown]], columns, widths), "bold")]
     for row in rows:
         texts = [fitted(text, width) for text, width in zip(row[:shown], widths[:shown], strict=True)]
@@ -264,6 +263,21 @@ def grid(columns: Sequence[Column], rows: Sequence[Sequence[str]], style: Style,
         shows = "it" if hidden == 1 else "them"
         lines.append(style.screen.paint(f"{what} hidden, -o wide shows {shows}", "dim"))
     return lines
+
+
+def _fit(columns: Sequence[Column], widths: list[int], room: int) -> int:
+    """How many columns fit. A last one that may be cut is cut (in `widths`) before it is dropped."""
+    shown = len(columns)
+    while shown > 1:
+        before = sum(widths[: shown - 1]) + len(GAP) * (shown - 1)
+        if before + widths[shown - 1] <= room:
+            return shown
+        if columns[shown - 1].cut and room - before >= LEAST_CUT:
+            widths[shown - 1] = room - before
+            return shown
+        shown -= 1
+    widths[0] = min(widths[0], room)
+    return shown
 
 
 def _line(texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int], style: Style | None = None) -> str:

@@ -206,6 +206,9 @@ def _key(run: Mapping[str, Any]) -> str:
 
 def _print_ended(me: Invocation, run: Mapping[str, Any]) -> None:
     if me.style.format in ("table", "wide", "name"):
-        me.show(One(SCHEMA, run, [run_line(run, me.zone)], "run_id", exact=True))
+        line = run_line(run, me.zone, dated=False)
+        if me.style.screen.terminal and me.style.format == "table":
+            line = output.fitted(line, me.style.screen.width)
+        me.show(One(SCHEMA, run, [line], "run_id", exact=True))
     else:
         output.write(me.style.json(dict(run)))

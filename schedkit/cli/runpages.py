@@ -9,8 +9,7 @@ from schedkit.cli import lists, show
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Column, Items, One, raw
 from schedkit.cli.show import DASH
-from schedkit.cli.values import local
-from schedkit.model.time import parse_rfc3339
+from schedkit.model.time import parse_rfc3339, rfc3339
 
 Doc = Mapping[str, Any]
 
@@ -72,7 +71,7 @@ def run_items(me: Invocation, items: list[Doc], cursor: str | None, empty: str) 
             "LATE", "lag_ms", lambda run: DASH if run.get("lag_ms") is None else show.span(run["lag_ms"]), right=True
         ),
         Column("TOOK", "", _took, right=True),
-        Column("ENDED WITH", "reason", ending),
+        Column("ENDED WITH", "reason", ending, cut=True),
         Column("RUN_ID", "run_id", wide=True),
         Column("JOB_ID", "job_id", wide=True),
         Column("EPOCH", "epoch", right=True, wide=True),
@@ -83,15 +82,14 @@ def run_items(me: Invocation, items: list[Doc], cursor: str | None, empty: str) 
     return Items(SCHEMA, items, columns, "run_id", empty, cursor, lists.more(cursor))
 
 
-def run_line(run: Doc, zone: str | None) -> str:
-    """`23:40:05.003  ok     hello        try 1  200 in 4 ms, 3 ms after its time`"""
-    at = run.get("finished_at") or run.get("started_at") or run.get("scheduled_for")
-    moment = local(parse_rfc3339(str(at)), zone)
-    clock = f"{moment:%m-%d %H:%M:%S}.{moment.microsecond // 1_000:03d} {moment.strftime('%z')}"
+def run_line(run: Doc, zone: str | None, *, dated: bool = True) -> str:
+    """`23:40:05.003 +02:00  ok     hello         200 in 4 ms, 3 ms after its time`"""
+    at = parse_rfc3339(str(run.get("finished_at") or run.get("started_at") or run.get("scheduled_for")))
+    clock = show.stamp(rfc3339(at), zone) if dated else show.clock(at, zone)
     word = SHORT.get(raw(run.get("status")), raw(run.get("status")))
+    again = f"try {run['attempt']}, " if (run.get("attempt") or 0) > 1 else ""
     lag = f", {show.span(run['lag_ms'])} after its time" if run.get("lag_ms") is not None else ""
-    tries = f"try {run.get('attempt')}" if run.get("attempt") else ""
-    return show.line(f"{clock}  {word:<5}  {called(run):<16}  {tries:<6}  {ending(run)}{lag}")
+    return show.line(f"{clock}  {word:<5}  {called(run):<12}  {again}{ending(run)}{lag}")
 
 
 def run_page(run: Doc, zone: str | None, *, response: bool) -> One:

@@ -85,7 +85,7 @@ class Context:
     @property
     def built_in(self) -> bool:
         """Nobody configured anything: the address is a guess."""
-        return self.origin == "built in" and self.url == DEFAULT_URL
+        return self.origin == "built in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,11 @@ class Settings:
         if known is None:
             if said != "built in":
                 raise no_context(name, self.contexts)
-            known = Context(name)
+            known = Context(name, url=DEFAULT_URL)
         url = self.values.get("url")
         if url is not None and said != "flag":  # SCHEDKIT_URL; a context named on the line beats it
-            known = Context("SCHEDKIT_URL", url=str(url.value), origin=url.origin)
+            place = str(url.value).partition("://")[2].strip("/") or str(url.value)
+            known = Context(place, url=str(url.value), origin=url.origin)
         over: dict[str, Any] = {key: self.get(key) for key in ("tenant", "region", "cell") if self.get(key) is not None}
         if (token := self.get("token_file")) is not None:
             over |= {"auth": "token-file", "token_file": token}

@@ -90,6 +90,13 @@ def stamp(text: str | None, zone: str | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}{millis} {offset[:3]}:{offset[3:5]}"
 
 
+def clock(at: Instant, zone: str | None) -> str:
+    """For a log of one day: `23:40:05.003 +02:00`."""
+    moment = local(at, zone)
+    offset = moment.strftime("%z")
+    return f"{moment:%H:%M:%S}.{moment.microsecond // 1_000:03d} {offset[:3]}:{offset[3:5]}"
+
+
 def long_stamp(text: str, zone: str | None) -> str:
     """With its day of the week: `Mon 2026-09-28 23:41:02 +02:00`."""
     return f"{DAYS[local(parse_rfc3339(text), zone).weekday()]} {stamp(text, zone)}"

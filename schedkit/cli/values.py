@@ -142,8 +142,8 @@ def pairs(items: Iterable[str] | None, what: str) -> dict[str, str]:
 
 def header_pairs(items: Iterable[str] | None) -> dict[str, str]:
     """`--header k=v` or `k: v`; nothing secret, since flags are seen by everyone on the machine."""
-    headers = pairs((item if "=" in item else item.replace(":", "=", 1) for item in items or ()), "--header")
-    headers = {name.strip(): value.strip() for name, value in headers.items()}
+    colons = (re.sub(r"^([^=:]+):", r"\1=", item) for item in items or ())
+    headers = {name.strip(): value.strip() for name, value in pairs(colons, "--header").items()}
     if any(name.lower() in ("authorization", "proxy-authorization", "cookie") for name in headers):
         raise InvalidInput(
             Reason.INVALID_HEADER,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Final
 
 from schedkit.model.schedules import Cron, DayRule, GapPolicy, Interval, Once, RepeatPolicy, Schedule
@@ -132,51 +133,33 @@ class Job:
     paused_at: Instant | None = None
 
 
-_ENUMS: Final = {
-    "status": JobStatus,
-    "priority": Priority,
-    "misfire": MisfirePolicy,
-    "overlap": OverlapPolicy,
-    "delivery": Delivery,
-    "region_policy": RegionPolicy,
-    "catch_up": MisfirePolicy,
-}
-
-
 def job_attributes(job: Job) -> dict[str, Any]:
     """The job as item attributes: JSON values only, `None` where there is nothing."""
-    attributes: dict[str, Any] = {}
-    for spec in fields(Job):
-        value = getattr(job, spec.name)
-        match value:
-            case Once() | Cron() | Interval():
-                attributes[spec.name] = schedule_attributes(value)
-            case HttpTarget():
-                attributes[spec.name] = {"type": "HTTP"} | asdict(value)
-            case RetryPolicy():
-                attributes[spec.name] = asdict(value)
-            case StrEnum():
-                attributes[spec.name] = value.value
-            case tuple():
-                attributes[spec.name] = list(value) or None
-            case Mapping():
-                attributes[spec.name] = dict(value) or None
-            case _:
-                attributes[spec.name] = value
-    return attributes
+    return {name: _encoded(name, getattr(job, name)) for name in _FIELDS}
+
+
+def changed_attributes(before: Job, after: Job) -> dict[str, Any]:
+    """The attributes in which two states of a job differ, as they are afterwards."""
+    changes = {}
+    for name in _FIELDS:
+        was, becomes = getattr(before, name), getattr(after, name)
+        if was is not becomes and was != becomes:
+            changes[name] = _encoded(name, becomes)
+    return changes
 
 
 def job_of(item: Item) -> Job:
     """The job in a stored item."""
-    values = {spec.name: item[spec.name] for spec in fields(Job) if item.get(spec.name) is not None}
-    for name, enum in _ENUMS.items():
+    values = {name: item[name] for name in _FIELDS if item.get(name) is not None}
+    for name, decode in _DECODE.items():
         if name in values:
-            values[name] = enum(values[name])
-    values["schedule"] = schedule_of(values["schedule"])
-    values["target"] = HttpTarget(**{name: value for name, value in values["target"].items() if name != "type"})
-    values["retry"] = RetryPolicy(**values["retry"])
-    values["notes"] = tuple(values.get("notes", ()))
+            values[name] = decode(values[name])
     return Job(**values)
+
+
+def _encoded(name: str, value: Any) -> Any:
+    encode = _ENCODE.get(name)
+    return value if encode is None or value is None else encode(value)
 
 
 def schedule_attributes(schedule: Schedule) -> dict[str, Any]:
@@ -203,3 +186,47 @@ def schedule_of(attributes: Mapping[str, Any]) -> Schedule:
 
 def _policies(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"gap": GapPolicy(values["gap"]), "repeat": RepeatPolicy(values["repeat"])}
+
+
+def _target_of(attributes: Mapping[str, Any]) -> HttpTarget:
+    return HttpTarget(**{name: value for name, value in attributes.items() if name != "type"})
+
+
+def _attributes_of(names: tuple[str, ...], value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
+
+
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(spec.name for spec in fields(kind))
+
+
+# Looked up once: a scheduler encodes and decodes jobs several times for each run.
+_FIELDS: Final = _names(Job)
+_TARGET_FIELDS: Final = _names(HttpTarget)
+_RETRY_FIELDS: Final = _names(RetryPolicy)
+_SCHEDULE_TYPES: Final[dict[type[Any], str]] = {Once: "ONCE", Cron: "CRON", Interval: "INTERVAL"}
+_SCHEDULE_FIELDS: Final = {kind: _names(kind) for kind in _SCHEDULE_TYPES}
+_ENUMS: Final[dict[str, type[StrEnum]]] = {
+    "status": JobStatus,
+    "priority": Priority,
+    "misfire": MisfirePolicy,
+    "overlap": OverlapPolicy,
+    "delivery": Delivery,
+    "region_policy": RegionPolicy,
+    "catch_up": MisfirePolicy,
+}
+_ENCODE: Final[dict[str, Callable[[Any], Any]]] = {
+    "schedule": schedule_attributes,
+    "target": lambda target: {"type": "HTTP"} | _attributes_of(_TARGET_FIELDS, target),
+    "retry": lambda retry: _attributes_of(_RETRY_FIELDS, retry),
+    "labels": lambda labels: dict(labels) or None,
+    "notes": lambda notes: list(notes) or None,
+    **dict.fromkeys(_ENUMS, attrgetter("value")),
+}
+_DECODE: Final[dict[str, Callable[[Any], Any]]] = {
+    "schedule": schedule_of,
+    "target": _target_of,
+    "retry": lambda attributes: RetryPolicy(**attributes),
+    "notes": tuple,
+    **_ENUMS,
+}

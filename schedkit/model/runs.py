@@ -16,7 +16,7 @@ Every arrow is one conditional write, and every arrow into RUNNING raises the ep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Final
 
@@ -97,7 +97,7 @@ class Run:
 
 def run_attributes(run: Run) -> dict[str, Any]:
     """The run as item attributes: JSON values only; False and zero are kept."""
-    attributes: dict[str, Any] = {spec.name: getattr(run, spec.name) for spec in fields(Run)}
+    attributes: dict[str, Any] = {name: getattr(run, name) for name in _FIELDS}
     attributes["status"] = run.status.value
     attributes["priority"] = run.priority.value
     attributes["attempts"] = [attempt_attributes(attempt) for attempt in run.attempts]
@@ -105,11 +105,10 @@ def run_attributes(run: Run) -> dict[str, Any]:
 
 
 def attempt_attributes(attempt: Attempt) -> dict[str, Any]:
-    return {
-        name: value.value if isinstance(value, StrEnum) else value
-        for name, value in asdict(attempt).items()
-        if value is not None
-    }
+    attributes = {name: value for name in _ATTEMPT_FIELDS if (value := getattr(attempt, name)) is not None}
+    if attempt.outcome is not None:
+        attributes["outcome"] = attempt.outcome.value
+    return attributes
 
 
 def attempt_of(attributes: Mapping[str, Any]) -> Attempt:
@@ -119,8 +118,13 @@ def attempt_of(attributes: Mapping[str, Any]) -> Attempt:
 
 def run_of(item: Item) -> Run:
     """The run in a stored item."""
-    values = {spec.name: item[spec.name] for spec in fields(Run) if item.get(spec.name) is not None}
+    values = {name: item[name] for name in _FIELDS if item.get(name) is not None}
     values["status"] = RunStatus(values["status"])
     values["priority"] = Priority(values.get("priority", Priority.DEFAULT))
     values["attempts"] = tuple(attempt_of(attempt) for attempt in values.get("attempts", ()))
     return Run(**values)
+
+
+# Looked up once: a scheduler encodes and decodes runs several times for each of them.
+_FIELDS: Final = tuple(spec.name for spec in fields(Run))
+_ATTEMPT_FIELDS: Final = tuple(spec.name for spec in fields(Attempt))

@@ -165,8 +165,8 @@ class Executor:
         if run is None or run.status is not RunStatus.RETRY_WAIT or run.not_before is None or run.not_before > now:
             return
         if (reason := _unwanted(run, job)) is not None:
-            await self._commit(cancelling.cancel_waiting(run, reason, now))
-            return await self._look(job)
+            outcome = await self._commit(cancelling.cancel_waiting(run, reason, now))
+            return await self._look(job, run_of(outcome.item)) if isinstance(outcome, Applied) else None
         holder = self._holder()
         write = claiming.claim_retry(run, job, holder=holder, shards=world.shards, now=now)
         claimed = claiming.won(await self._commit(write), holder)
@@ -206,9 +206,10 @@ class Executor:
         reason = (_unwanted(run, job) if job is not None else None) or (
             cancelling.REASON_RUN_CANCELLED if run.cancel_requested else cancelling.REASON_RESCHEDULED
         )
-        await self._commit_while_held(run, cancelling.cancel_claimed(run, reason, self._world.clock.now()))
-        if job is not None:
-            await self._look(job)
+        write = cancelling.cancel_claimed(run, reason, self._world.clock.now())
+        outcome = await self._commit_while_held(run, write)
+        if job is not None and isinstance(outcome, Applied):
+            await self._look(job, run_of(outcome.item))
 
     # ── calling and settling ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -245,10 +246,10 @@ class Executor:
         self._said(settled, write.arrow)
         self._settled(settled)
         if settled.status.final:
-            await self._look(job)
+            await self._look(job, settled)
 
-    async def _look(self, job: Job) -> None:
-        """A run of this job has ended: let what it held back come up, or end the job."""
+    async def _look(self, job: Job, ended: Run) -> None:
+        """This run of the job has ended: let what it held back come up, or end the job."""
         world = self._world
         fresh = await self._job(job_key(job.job_id))
         if fresh is None or not advancing.waits_for_run(fresh):
@@ -257,7 +258,8 @@ class Executor:
         if fresh.held is not None:
             await self._commit(advancing.look_again(fresh, world.shards, now))
         else:
-            await self._close(fresh, await self._previous(fresh), now)
+            is_last = fresh.last_run == ended.scheduled_for
+            await self._close(fresh, ended if is_last else await self._previous(fresh), now)
 
     # ── small things ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -71,6 +71,7 @@ class MemoryStore:
         return Page(items, write_cursor(*chosen[-1]) if more else None)
 
     def _apply(self, writes: Sequence[Write]) -> Outcome:
+        assert len({write.key for write in writes}) == len(writes), "no key twice in one decision"
         for index, write in enumerate(writes):
             current = self._items.get(write.key)
             if not write.holds(current):

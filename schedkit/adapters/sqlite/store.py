@@ -32,6 +32,7 @@ MAX_GROUP: Final = 2_048  # requests in one commit: bounds the longest wait, far
 QUICK_CHECK_MAX_BYTES: Final = 64 * 1_024 * 1_024  # a larger file would delay the start by more than a second
 BUSY_TIMEOUT_MS: Final = 5_000
 
+_GET: Final = "SELECT body FROM items WHERE partition = ? AND sort = ?"
 _PUT: Final = """
     INSERT INTO items (partition, sort, body, timer_partition, timer_at, listed_partition, listed_at,
                        dead_partition, dead_at)
@@ -84,7 +85,7 @@ class SqliteStore:
         self._reader.close()
 
     async def get(self, key: Key) -> Item | None:
-        row = self._read("SELECT body FROM items WHERE partition = ? AND sort = ?", key)
+        row = self._read(_GET, key)
         return orjson.loads(row[0][0]) if row else None
 
     async def apply(self, write: Write) -> Outcome:
@@ -188,7 +189,7 @@ class SqliteStore:
         """Perform a group in one transaction; on failure nothing of it was accepted, and every caller hears so."""
         if not group:
             return
-        outcomes: list[Outcome] | StoreUnavailable
+        outcomes: list[Outcome | Exception] | StoreUnavailable
         try:
             connection.execute("BEGIN IMMEDIATE")
             outcomes = [self._perform(connection, writes) for writes, _ in group]
@@ -203,30 +204,35 @@ class SqliteStore:
         self._loop.call_soon_threadsafe(_deliver, answers, outcomes)
 
     @staticmethod
-    def _perform(connection: sqlite3.Connection, writes: Sequence[Write]) -> Outcome:
-        currents: list[Item | None] = []
-        for index, write in enumerate(writes):
-            row = connection.execute("SELECT body FROM items WHERE partition = ? AND sort = ?", write.key).fetchone()
-            current: Item | None = orjson.loads(row[0]) if row else None
-            if not write.holds(current):
-                return Refused(index, current)
-            currents.append(current)
-        items = []
-        for write, current in zip(writes, currents, strict=True):
-            item = write.result(current)
-            connection.execute(_PUT, (*write.key, orjson.dumps(item), *(item.get(name) for name in _INDEXED)))
-            items.append(item)
+    def _perform(connection: sqlite3.Connection, writes: Sequence[Write]) -> Outcome | Exception:
+        """The outcome of one request; an exception, and nothing written, where it holds what no store could keep."""
+        items: list[Item] = []
+        rows = []
+        try:
+            for index, write in enumerate(writes):
+                row = connection.execute(_GET, write.key).fetchone()
+                current: Item | None = orjson.loads(row[0]) if row else None
+                if not write.holds(current):
+                    return Refused(index, current)
+                item = write.result(current)
+                items.append(item)
+                rows.append((*write.key, orjson.dumps(item), *(item.get(name) for name in _INDEXED)))
+        except (TypeError, ValueError) as error:  # a bug of its caller, and no reason to end the others' writer
+            return error
+        for values in rows:
+            connection.execute(_PUT, values)
         return Applied(tuple(items))
 
 
-def _deliver(answers: list[asyncio.Future[Outcome]], outcomes: list[Outcome] | StoreUnavailable) -> None:
+def _deliver(answers: list[asyncio.Future[Outcome]], outcomes: list[Outcome | Exception] | StoreUnavailable) -> None:
     for index, answer in enumerate(answers):
         if answer.cancelled():  # the caller went away; what it asked for was done all the same
             continue
-        if isinstance(outcomes, StoreUnavailable):
-            answer.set_exception(outcomes)
+        outcome = outcomes if isinstance(outcomes, StoreUnavailable) else outcomes[index]
+        if isinstance(outcome, Exception):
+            answer.set_exception(outcome)
         else:
-            answer.set_result(outcomes[index])
+            answer.set_result(outcome)
 
 
 def _unavailable(path: Path, error: sqlite3.Error) -> StoreUnavailable:

@@ -21,7 +21,7 @@ from schedkit.engine.when.plan import LOOK_AGAIN_MS, Start
 from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.errors import InvalidInput
-from schedkit.model.jobs import Job, JobStatus, job_attributes
+from schedkit.model.jobs import Job, JobStatus, changed_attributes, job_attributes
 from schedkit.model.keys import TimerKind, job_key, jobs_listing, name_key, timer_partition
 from schedkit.model.runs import RunStatus
 from schedkit.model.schedules import Once, Schedule
@@ -167,6 +167,5 @@ def _seen(job: Job) -> tuple[Equals, ...]:
 
 def _write(before: Job, after: Job, arrow: str, conditions: tuple[Condition, ...], shards: int, now: Instant) -> Write:
     """The attributes in which `after` differs, and the timer that follows from it."""
-    was, becomes = job_attributes(before), job_attributes(after)
-    changes = {name: value for name, value in becomes.items() if was[name] != value}
+    changes = changed_attributes(before, after)
     return Write(job_key(before.job_id), arrow, (*_seen(before), *conditions), changes | timer(after, shards, now))

@@ -8,12 +8,12 @@ SCHEDULED ──pause──► PAUSED ──resume──► SCHEDULED
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from schedkit.engine.when.advance import timer
 from schedkit.engine.when.occurrences import next_after
 from schedkit.engine.when.zones import TZDATA_VERSION
-from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, job_attributes
+from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, changed_attributes
 from schedkit.model.keys import TimerKind, job_key, run_key, runs_listing, sortable, timer_partition
 from schedkit.model.runs import Run, RunStatus, run_attributes
 from schedkit.model.schedules import Once
@@ -107,6 +107,5 @@ def _seen(job: Job) -> tuple[Equals, ...]:
 
 def _verb(job: Job, after: Job, arrow: str, shards: int, now: Instant, *more: Condition) -> Write:
     raised = replace(after, version=job.version + 1, updated_at=now)
-    was, becomes = job_attributes(job), job_attributes(raised)
-    changes: dict[str, Any] = {name: value for name, value in becomes.items() if was[name] != value}
+    changes = changed_attributes(job, raised)
     return Write(job_key(job.job_id), arrow, (*_seen(job), *more), changes | timer(raised, shards, now))

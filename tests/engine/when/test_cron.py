@@ -1,25 +1,19 @@
-"""Crons: the dialect, the days, the notes, the bounds, and what holds for every cron (W1, W3, W4, W5, W15)."""
+"""Crons: the dialect, the days, the notes, and the bounds (W1, W3, W4, W5, W15)."""
 
 from __future__ import annotations
 
-import itertools
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from schedkit.engine.when import cron as crons
-from schedkit.engine.when import cron_fields, zones
+from schedkit.engine.when import cron_fields
 from schedkit.engine.when.calendar import days_of_month
 from schedkit.errors import InvalidInput, Reason
 from schedkit.model.schedules import Cron, DayRule, GapPolicy, RepeatPolicy
-from schedkit.model.time import DAY_MS, HOUR_MS, MAX_INSTANT, MIN_INSTANT, MINUTE_MS, parse_rfc3339, rfc3339
+from schedkit.model.time import DAY_MS, MAX_INSTANT, MIN_INSTANT, parse_rfc3339, rfc3339
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
-REPEATABLE = settings.get_profile("repeatable")
 NEW_YEAR_2026 = parse_rfc3339("2026-01-01T00:00:00Z")
-ZONES = ("America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Antarctica/Troll", "Asia/Beirut", "UTC")
 
 
 def refused(expression: str, **fields: object) -> InvalidInput:
@@ -207,7 +201,9 @@ def test_the_days_of_a_month(day: str, weekday: str, rule: DayRule, month: tuple
 @pytest.mark.parametrize(
     ("expression", "rule"),
     [
-        *[(text, DayRule.OR) for text in ("0 0 30 2 *", "0 0 31 2,4,6,9,11 ?", "0 0 30W feb *", "0 0 31 feb 1#6")][:3],
+        ("0 0 30 2 *", DayRule.OR),
+        ("0 0 31 2,4,6,9,11 ?", DayRule.OR),
+        ("0 0 30W feb *", DayRule.OR),
         ("0 0 30 2 1", DayRule.AND),
         ("0 0 1 * 1#2", DayRule.AND),
         ("0 0 L * 1#1", DayRule.AND),
@@ -335,114 +331,3 @@ def test_notes_of_elapsed_time_crons() -> None:
     assert half == [("second pass of the repeated half hour",)] * 2
     apia = notes(Cron("0 * * * *", "Pacific/Apia"), "2011-12-30T09:00:00Z", 2)
     assert apia == [("the calendar jumps: 2011-12-30 00:00 to 2011-12-31 00:00 does not exist",), ()]
-
-
-# ---- what holds for every cron
-
-
-def numbers(low: int, high: int) -> st.SearchStrategy[list[int]]:
-    return st.lists(st.integers(low, high), min_size=1, max_size=4, unique=True).map(sorted)
-
-
-POLICIES = st.tuples(st.sampled_from(GapPolicy), st.sampled_from(RepeatPolicy))
-INSTANTS = st.integers(parse_rfc3339("1995-01-01T00:00:00Z"), parse_rfc3339("2040-01-01T00:00:00Z"))
-HOURS = st.one_of(st.just(list(range(24))), numbers(0, 4), numbers(0, 23))
-
-
-def listed(values: list[int]) -> str:
-    return ",".join(map(str, values))
-
-
-@given(numbers(0, 59), HOURS, st.sampled_from(zones.names()), POLICIES, INSTANTS)
-@settings(REPEATABLE, max_examples=300)
-def test_a_chain_strictly_increases_and_keeps_to_the_wall_clock(
-    minutes: list[int], hours: list[int], zone: str, policies: tuple[GapPolicy, RepeatPolicy], at: int
-) -> None:
-    cron = Cron(f"{listed(minutes)} {listed(hours)} * * *", zone, *policies)
-    for _ in range(30):
-        occurrence = crons.next_after(cron, at)
-        assert occurrence is not None
-        assert occurrence.scheduled_for > at
-        at = occurrence.scheduled_for
-        assert occurrence.local == zones.local_text(zones.zone(zone), at)
-        local = datetime.fromisoformat(occurrence.local)
-        if local.hour not in hours or local.minute not in minutes or local.second:
-            assert len(hours) < 24
-            assert cron.gap is not GapPolicy.SKIP
-            assert "not exist this day" in occurrence.notes[0]
-
-
-SPARSE = ("30 1 1 11 *", "30 2 8-14 3 *", "0 0 29 2 *", "30 2 * 3,10 0L", "15 1 L * *", "0 0 1 1 *", "45 1 1-7 4 sun")
-
-
-@pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("expression", SPARSE)
-def test_a_sparse_cron_runs_on_its_days_of_the_daily_one(expression: str, zone: str) -> None:
-    """The search leaps over empty years; it must land on what a search day by day finds."""
-    start, end = parse_rfc3339("2023-06-01T00:00:00Z"), parse_rfc3339("2033-01-01T00:00:00Z")
-    minute, hour, *days = expression.split()
-    for gap, repeat in itertools.product(GapPolicy, RepeatPolicy):
-        sparse, daily = (Cron(text, zone, gap, repeat) for text in (expression, f"{minute} {hour} * * *"))
-        read = cron_fields.parse(f"0 0 {' '.join(days)}")
-
-        def on(local: date, read: cron_fields.Expression = read) -> bool:
-            return local.month in read.months and local.day in naive_days(
-                " ".join(read.fields), DayRule.OR, local.year, local.month
-            )
-
-        expected = [at for at in every(daily, start, end) if on(local_date(zone, at))]
-        assert every(sparse, start, end) == expected, (gap, repeat)
-
-
-def every(cron: Cron, at: int, end: int) -> list[int]:
-    found: list[int] = []
-    while (occurrence := crons.next_after(cron, at)) is not None and occurrence.scheduled_for < end:
-        at = occurrence.scheduled_for
-        found.append(at)
-    return found
-
-
-def local_date(zone: str, at: int) -> date:
-    return datetime.fromtimestamp(at // 1_000, UTC).astimezone(zones.zone(zone)).date()
-
-
-@given(
-    st.sampled_from(("*/15 * * * *", "30 1,2 * * *", "0 0 1 * *", "0 12 29 2 *")),
-    st.sampled_from(ZONES),
-    POLICIES,
-    INSTANTS,
-)
-@settings(REPEATABLE, max_examples=150)
-def test_the_previous_occurrence_is_the_last_of_the_chain(
-    expression: str, zone: str, policies: tuple[GapPolicy, RepeatPolicy], not_before: int
-) -> None:
-    cron = Cron(expression, zone, *policies)
-    at = not_before + 3 * DAY_MS
-    expected = [one for one in every(cron, not_before - 1, at + 1) if one <= at]
-    assert crons.previous_at_or_before(cron, at, not_before) == (expected[-1] if expected else None)
-
-
-def test_the_previous_occurrence_keeps_to_the_bounds() -> None:
-    at = parse_rfc3339("2026-06-01T12:00:00Z")
-    hourly = Cron("0 * * * *")
-    assert crons.previous_at_or_before(hourly, at, 0) == at
-    assert crons.previous_at_or_before(hourly, at - 1, 0) == at - HOUR_MS
-    assert crons.previous_at_or_before(hourly, at - 1, at - MINUTE_MS) is None
-    assert crons.previous_at_or_before(Cron("0 * * * *", end_at=at), at, 0) == at - HOUR_MS
-    assert crons.previous_at_or_before(Cron("0 * * * *", start_at=at + 1), at, 0) is None
-
-
-CRON_ALPHABET = "0123456789*,-/?#LWlwhHrR@ \tjanmonfrisu()~:"
-
-
-@given(
-    st.one_of(st.text(max_size=300), st.text(CRON_ALPHABET, max_size=256), st.from_regex(r"([0-9*?,/#LW-]{1,9} ){4,6}"))
-)
-@settings(REPEATABLE, max_examples=600)
-def test_any_text_is_read_or_refused(text: str) -> None:
-    try:
-        crons.check(Cron(text, "Europe/Berlin"), NEW_YEAR_2026)
-    except InvalidInput as error:
-        assert error.reason in (Reason.INVALID_CRON, Reason.CRON_NEVER_FIRES)  # noqa: PT017 - either is right
-    else:
-        assert crons.next_after(Cron(text, "Europe/Berlin"), NEW_YEAR_2026) is not None

@@ -204,7 +204,7 @@ def test_an_expression_field_by_field() -> None:
 
 
 @given(st.from_regex(r"\A([0-9*?,/#LW-]{1,6} ){4}[0-9*?#L-]{1,4}\Z"))
-@settings(derandomize=True, deadline=None, database=None, max_examples=500)
+@settings(derandomize=True, deadline=None, database=None, max_examples=250)
 def test_whatever_can_be_read_can_be_explained(text: str) -> None:
     try:
         crons.parsed(text)

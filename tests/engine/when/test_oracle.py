@@ -54,7 +54,7 @@ def agree(
         if found != due:
             differing = [utc(minute) for minute in sorted(set(found) ^ set(due))]
             pytest.fail(f"{known.text} {name} {gap} {repeat} around {utc(change)}: {differing}")
-        for asked in (change - 31, change - 1, change, change + 29):  # between two passes, on the jump itself
+        for asked in (change - 1, change):  # between two passes, on the jump itself
             expected = first_after(due, asked)
             if expected is not None:
                 occurrence = crons.next_after(cron, asked * MINUTE_MS)
@@ -71,8 +71,8 @@ def test_every_clock_change_of_every_rule_set(share: int) -> None:
         night = Night(name, change)
         for known in FIXED:
             compared += agree(name, night, change, known, POLICIES)
-        for known in FREE:  # the policies must make no difference: one of each is enough to see it
-            compared += agree(name, night, change, known, (POLICIES[0], POLICIES[-1]))
+        for known, policies in zip(FREE, (POLICIES[:1], POLICIES[4:5], POLICIES[-1:]), strict=True):
+            compared += agree(name, night, change, known, policies)  # the odd nights below see all nine
     assert compared > 1_000
 
 

@@ -1,0 +1,306 @@
+"""A tiny server in a thread that answers canned JSON and remembers what it was asked, and a command line to ask with."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from typer.testing import CliRunner, Result
+
+JOB_ID = "job_01J9ZK8V4T6Q"
+RUN_ID = f"{JOB_ID}:2026-09-28T12:00:00Z"
+
+JOB: dict[str, Any] = {
+    "job_id": JOB_ID,
+    "tenant_id": "default",
+    "name": "digest",
+    "description": None,
+    "status": "SCHEDULED",
+    "status_reason": None,
+    "schedule": {
+        "type": "CRON",
+        "cron": "0 8 * * *",
+        "time_zone": "America/New_York",
+        "dst_gap_policy": "FIRST_VALID",
+        "dst_overlap_policy": "FIRST",
+        "day_rule": "OR",
+    },
+    "target": {
+        "url": "https://email.example/" + "digests/" * 9,
+        "method": "POST",
+        "timeout_seconds": 30,
+        "headers": {},
+    },
+    "payload": {"kind": "daily"},
+    "priority": "DEFAULT",
+    "dispatch_window_seconds": 0,
+    "retry_policy": {"max_attempts": 5, "initial_backoff_seconds": 10, "max_backoff_seconds": 600},
+    "misfire_policy": "RUN_ONCE",
+    "misfire_grace_seconds": 60,
+    "overlap_policy": "ALLOW",
+    "delivery": "AT_LEAST_ONCE",
+    "region_policy": "HOME_ASYNC",
+    "labels": {},
+    "max_runs": None,
+    "expires_after_seconds": None,
+    "next_run_at": "2099-09-28T12:00:00Z",
+    "next_run_local": "2099-09-28T08:00:00-04:00",
+    "paused_until": None,
+    "pause_reason": None,
+    "adjusted": False,
+    "notes": [],
+    "run_count": 3,
+    "created_at": "2026-09-01T00:00:00Z",
+    "updated_at": "2026-09-01T00:00:00Z",
+    "version": 7,
+}
+RUN: dict[str, Any] = {
+    "run_id": RUN_ID,
+    "job_id": JOB_ID,
+    "job_name": "digest",
+    "scheduled_for": "2026-09-28T12:00:00Z",
+    "status": "SUCCEEDED",
+    "reason": None,
+    "epoch": 1,
+    "attempt": 1,
+    "priority": "DEFAULT",
+    "lease_owner": None,
+    "lease_expires_at": None,
+    "not_before": None,
+    "cancel_requested": False,
+    "triggered": False,
+    "misfired": False,
+    "attempts": [
+        {
+            "attempt": 1,
+            "epoch": 1,
+            "started_at": "2026-09-28T12:00:00.003Z",
+            "finished_at": "2026-09-28T12:00:00.007Z",
+            "outcome": "SUCCEEDED",
+            "http_status": 200,
+            "error": None,
+            "lag_ms": 3,
+        }
+    ],
+    "result": "done",
+    "started_at": "2026-09-28T12:00:00.003Z",
+    "finished_at": "2026-09-28T12:00:00.007Z",
+    "lag_ms": 3,
+}
+SNAPSHOT: dict[str, Any] = {
+    "version": "0.1.0",
+    "profile": "embedded",
+    "node": "node-1",
+    "now": "2026-09-28T12:00:00Z",
+    "uptime_seconds": 90,
+    "data": "./.schedkit/dev.db",
+    "store": {"ok": True, "detail": ""},
+    "jobs": {"SCHEDULED": 5, "PAUSED": 1},
+    "lag": {"p50_ms": 3, "p99_ms": 6, "max_ms": 9, "window_seconds": 300, "runs": 14},
+    "queues": {"CRITICAL": {"ready": 0, "running": 1}, "DEFAULT": {"ready": 2, "running": 0}},
+    "runs_per_minute": {"SUCCEEDED": 12, "FAILED": 0},
+    "dead_letters": 0,
+    "alerts": [],
+}
+OCCURRENCES: dict[str, Any] = {
+    "occurrences": [
+        {
+            "scheduled_for": "2099-09-28T12:00:00Z",
+            "local": "2099-09-28T08:00:00-04:00",
+            "dispatch_at": "2099-09-28T12:02:41Z",
+            "notes": ["01:30 happens twice this day (clocks go back): runs once, the first time"],
+        }
+    ]
+}
+
+
+def page(*items: Mapping[str, Any], cursor: str | None = None) -> dict[str, Any]:
+    return {"items": list(items), "next_cursor": cursor}
+
+
+def problem(status: int, reason: str, **rest: Any) -> dict[str, Any]:
+    doc = {"type": "about:blank", "title": reason, "status": status, "detail": f"it is {reason}", "reason": reason}
+    return {**doc, "request_id": "req_8f2a", **rest}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it came."""
+
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    headers: dict[str, str]
+    body: Any
+
+
+Reply = tuple[int, Any] | tuple[int, Any, dict[str, str]]
+
+
+@dataclass
+class FakeServer:
+    """`answers` maps `METHOD /path` to what to answer: a reply, a list of them in turn, or a function of the request."""
+
+    answers: dict[str, Any] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    url: str = ""
+
+    def answer(self, call: str, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        self.answers[call] = (status, body, headers or {})
+
+    @property
+    def last(self) -> Asked:
+        return self.asked[-1]
+
+    def of(self, method: str) -> list[Asked]:
+        return [asked for asked in self.asked if asked.method == method]
+
+    def reply(self, asked: Asked) -> Reply | None:
+        self.asked.append(asked)
+        known = self.answers.get(f"{asked.method} {asked.path}")
+        if isinstance(known, list):
+            known = known.pop(0) if len(known) > 1 else known[0]
+        if callable(known):
+            known = known(asked)
+        return known if known is not None else (404, problem(404, "ROUTE_NOT_FOUND"))
+
+
+def _standard() -> dict[str, Any]:
+    """A server with one job and one run, whose every call succeeds."""
+    job, run = copy.deepcopy(JOB), copy.deepcopy(RUN)
+    found: dict[str, Any] = {
+        "POST /v1/jobs": (201, job),
+        "GET /v1/jobs": (200, page(job)),
+        "GET /v1/runs": (200, page(run)),
+        f"GET /v1/runs/{RUN_ID}": (200, run),
+        f"POST /v1/runs/{RUN_ID}:cancel": (200, run),
+        "POST /v1/schedules:preview": (200, OCCURRENCES),
+        "GET /v1/ops/snapshot": (200, SNAPSHOT),
+        "GET /v1/version": (200, {"version": "0.1.0", "tzdata": "2026f"}),
+        "GET /healthz": (200, {"ok": True}),
+        "GET /readyz": (200, {"ready": True}),
+    }
+    for name in ("digest", JOB_ID):
+        found |= {
+            f"GET /v1/jobs/{name}": (200, {**job, "recent_runs": [run]}),
+            f"PATCH /v1/jobs/{name}": lambda asked: (200, {**job, **asked.body, "version": 8}),
+            f"DELETE /v1/jobs/{name}": (200, {**job, "status": "CANCELLED", "next_run_at": None}),
+            f"POST /v1/jobs/{name}:pause": (200, {**job, "status": "PAUSED"}),
+            f"POST /v1/jobs/{name}:resume": (200, job),
+            f"POST /v1/jobs/{name}:trigger": (200, run),
+            f"GET /v1/jobs/{name}/runs": (200, page(run)),
+            f"GET /v1/jobs/{name}/next": (200, OCCURRENCES),
+        }
+    return found
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    fake: FakeServer
+
+    def _serve(self) -> None:
+        place = urlsplit(self.path)
+        length = int(self.headers.get("content-length") or 0)
+        sent = self.rfile.read(length)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        body = json.loads(sent) if sent else None
+        asked = Asked(self.command, unquote(place.path), parse_qs(place.query), headers, body)
+        reply = self.fake.reply(asked)
+        if reply is None or reply[0] == 0:  # hang up without a word
+            self.close_connection = True
+            return
+        status, doc, *rest = reply
+        content = doc.encode() if isinstance(doc, str) else json.dumps(doc).encode()
+        self.send_response(status)
+        for name, value in (rest[0] if rest else {}).items():
+            self.send_header(name, value)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PATCH = do_DELETE = do_HEAD = do_PUT = _serve
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    fake = FakeServer(_standard())
+    handler = type("Handler", (_Handler,), {"fake": fake})
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    httpd.daemon_threads = True
+    fake.url = f"http://127.0.0.1:{httpd.server_address[1]}"
+    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield fake
+    httpd.shutdown()
+    httpd.server_close()
+    thread.join()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home, a working directory and an environment of their own."""
+    for name in list(os.environ):
+        if name.startswith("SCHEDKIT_") or name in ("NO_COLOR", "PYTHONIOENCODING", "COLUMNS", "EDITOR", "VISUAL"):
+            monkeypatch.delenv(name)
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def offline() -> Cli:
+    """Run a command line in this process, with no server configured."""
+    from schedkit.cli.app import app
+
+    def call(*args: str, input: str | None = None, env: Mapping[str, str] | None = None) -> Result:
+        return CliRunner().invoke(app, list(args), input=input, env=dict(env or {}), catch_exceptions=False)
+
+    return call
+
+
+@pytest.fixture
+def cli(server: FakeServer, offline: Cli) -> Cli:
+    """Run a command line in this process, against the fake server."""
+
+    def call(*args: str, input: str | None = None, env: Mapping[str, str] | None = None) -> Result:
+        return offline(*args, input=input, env={"SCHEDKIT_URL": server.url, **(env or {})})
+
+    return call
+
+
+def environment(**over: str) -> dict[str, str]:
+    return {**os.environ, **over}
+
+
+def process(*args: str, **over: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "schedkit", *args],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env=environment(**over),
+        timeout=60,
+        check=False,
+    )

@@ -1,0 +1,71 @@
+"""Every command of the tree, and a line that makes each succeed against the fake server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from typer.main import get_command
+
+from schedkit.cli.app import app
+from tests.cli.conftest import RUN_ID
+
+# What each command needs to end well. `up` and `down` start and stop a server; their own tests are elsewhere.
+ARGUMENTS: dict[str, list[str]] = {
+    "cron next": ["0 8 * * *"],
+    "cron explain": ["0 8 * * *"],
+    "cron check": ["15 8 * * *"],
+    "cron convert": ["0 8 * * *", "--to", "quartz"],
+    "cron dst": ["--year", "2026", "--tz", "Europe/Berlin"],
+    "job list": [],
+    "job show": ["digest"],
+    "job create": ["--name", "digest", "--every", "10m", "--target", "demo-echo"],
+    "job update": ["digest", "--window", "5m"],
+    "job pause": ["digest"],
+    "job resume": ["digest"],
+    "job cancel": ["digest"],
+    "job trigger": ["digest"],
+    "job runs": ["digest"],
+    "job next": ["digest"],
+    "run list": [],
+    "run show": [RUN_ID],
+    "run wait": [RUN_ID],
+    "run cancel": [RUN_ID],
+    "run tail": ["-n", "1"],
+    "status": [],
+    "version": [],
+    "explain": ["epoch"],
+    "completion": ["bash"],
+    "api": ["GET", "/v1/jobs"],
+    "context list": [],
+    "context show": [],
+    "context use": ["here"],
+    "context add": ["fresh", "--url", "http://127.0.0.1:1"],
+    "context update": ["here", "--protected"],
+    "context remove": ["here"],
+    "context test": [],
+    "config list": [],
+    "config get": ["output"],
+    "config set": ["tz", "UTC"],
+    "config path": [],
+    "config edit": [],
+}
+SERVERS = ("up", "down")
+
+
+def walk() -> Iterator[tuple[str, Any]]:
+    """(path, command) of every leaf."""
+    root = get_command(app)
+    ctx = typer.Context(root, info_name="schedkit")
+    for name in root.list_commands(ctx):  # type: ignore[attr-defined]
+        command = root.get_command(ctx, name)  # type: ignore[attr-defined]
+        if hasattr(command, "list_commands"):
+            inner = typer.Context(command, info_name=name, parent=ctx)
+            for verb in command.list_commands(inner):
+                yield f"{name} {verb}", command.get_command(inner, verb)
+        else:
+            yield name, command
+
+
+LEAVES = dict(walk())

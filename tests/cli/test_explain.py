@@ -1,0 +1,102 @@
+"""The dictionary: an entry for every code and state and no others, and commands that still exist."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import schedkit
+from schedkit.cli.explain import KINDS, dictionary
+from schedkit.cli.failures import Code, ExitCode
+from schedkit.client import Trouble
+from schedkit.errors import Reason
+from schedkit.model.jobs import JobStatus
+from schedkit.model.runs import RunStatus
+from tests.cli.conftest import Cli
+from tests.cli.test_frame import parse
+
+SKIP_REASONS = {"MISFIRED", "OVERLAP", "EXPIRED", "MISSED_WHILE_PAUSED"}
+WORDS = """job, occurrence, run, attempt, epoch, lease, dispatch window, dispatch lag, shard, bucket, straggler, misfire,
+redrive, poison message, cell, placement group, breaker, fencing token, idempotency key, dead letter"""
+SOURCE = Path(schedkit.__file__).parent
+
+
+def of_kind(*kinds: str) -> set[str]:
+    return {word for word, entry in dictionary().items() if entry["kind"] in kinds}
+
+
+def test_every_code_of_an_error_has_an_entry_and_no_entry_is_left_over() -> None:
+    assert of_kind("error") == {reason.value for reason in Reason}
+    assert of_kind("client") == {code.value for code in [*Code, *Trouble]}
+
+
+def test_every_state_has_an_entry_and_no_entry_is_left_over() -> None:
+    assert of_kind("job status", "run status") == {status.value for status in [*JobStatus, *RunStatus]}
+    assert of_kind("skip reason") == SKIP_REASONS
+
+
+def test_every_word_of_the_contract_has_an_entry() -> None:
+    wanted = {word.strip() for word in WORDS.replace("\n", " ").split(",")}
+    assert of_kind("word") == wanted | {"window"}
+
+
+def test_every_exit_code_is_explained() -> None:
+    told = [int(row.split()[0]) for row in dictionary()["exit-codes"]["table"]]
+    assert told == [int(code) for code in ExitCode]
+
+
+@pytest.mark.parametrize("word", dictionary())
+def test_an_entry_says_what_it_means_why_and_what_to_do(word: str) -> None:
+    entry = dictionary()[word]
+    assert set(entry) <= {"kind", "means", "why", "do", "http_status", "table"}
+    assert entry["kind"] in KINDS
+    assert entry["means"].endswith(".")
+    assert entry["why"].endswith(".")
+    assert entry["do"]
+    for command in entry["do"]:
+        parse(command)
+
+
+def hints() -> list[str]:
+    """Every text in the source that is a command to run; what is filled in at run time stands as a word."""
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = ""
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+            elif isinstance(node, ast.JoinedStr):
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "1" for part in node.values)
+            command = re.match(r"schedkit [a-z].*", text)
+            if command and "\n" not in text:
+                found.add(re.split(r"   +", command[0])[0])
+    return sorted(found)
+
+
+NO_COMMANDS = re.compile(r"schedkit (1|explain 1.*|1 .*|[a-z]+ -h)|.* (or|and) .*")
+
+
+@pytest.mark.parametrize("hint", [hint for hint in hints() if not NO_COMMANDS.fullmatch(hint)])
+def test_every_command_that_a_hint_names_parses(hint: str) -> None:
+    parse(hint)
+
+
+def test_a_word_is_found_in_any_spelling(offline: Cli) -> None:
+    for spelling in ("dead letter", "dead-letter", "DEAD_LETTER"):
+        assert offline("explain", spelling).stdout.startswith("dead letter   (word)")
+    assert offline("explain", "job_not_found").stdout.startswith("JOB_NOT_FOUND   (error, http 404)")
+    assert "130  ctrl+c" in offline("explain", "exit-codes").stdout
+    missing = offline("explain", "epohc")
+    assert (missing.exit_code, missing.stdout) == (3, "")
+    assert "near: epoch" in missing.stderr
+
+
+def test_the_list_has_every_entry(offline: Cli) -> None:
+    assert len(offline("explain", "--list").stdout.splitlines()) == len(dictionary())
+    doc = json.loads(offline("explain", "epoch", "-o", "json").stdout)
+    assert doc["word"] == "epoch"
+    assert doc["do"]

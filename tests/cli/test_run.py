@@ -1,0 +1,127 @@
+"""`schedkit run`: runs by id, by JOB@TIME, by JOB; waiting, cancelling, following."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+
+from schedkit.cli.invocation import Invocation
+from schedkit.model.time import parse_rfc3339
+from tests.cli.conftest import JOB_ID, RUN, RUN_ID, Cli, FakeServer, page, problem
+
+
+@pytest.mark.parametrize("text", [RUN_ID, "digest@2026-09-28T12:00:00Z", "digest@08:00", "digest@last", "digest"])
+def test_a_run_is_found_however_it_is_called(
+    text: str, cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedkit.cli.values.now_ms", lambda: parse_rfc3339("2026-09-28T12:30:00Z"))
+    result = cli("run", "show", text)
+    assert result.exit_code == 0, result.output
+    assert server.last.path == f"/v1/runs/{RUN_ID}"
+    assert f"run id\t{RUN_ID}\n" in result.stdout
+
+
+def test_a_job_that_never_ran_has_no_last_run(cli: Cli, server: FakeServer) -> None:
+    server.answer("GET /v1/jobs/digest/runs", 200, page())
+    result = cli("run", "show", "digest")
+    assert result.exit_code == 3
+    assert "digest has not run yet" in result.stderr
+
+
+def test_show_has_attempts_epochs_and_the_answer(cli: Cli, server: FakeServer) -> None:
+    text = cli("run", "show", RUN_ID, "--response", "--utc").stdout
+    assert "1  epoch 1  2026-09-28 12:00:00.003 +00:00  SUCCEEDED  200  in 4 ms  (3 ms late)" in text
+    assert "answer\n  done\n" in text
+    assert json.loads(cli("run", "show", RUN_ID, "--raw").stdout) == RUN
+    assert set(json.loads(cli("run", "show", RUN_ID, "--attempts", "-o", "json").stdout)) == {
+        "schema",
+        "run_id",
+        "attempts",
+    }
+
+
+def test_list_passes_its_filters_on(cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedkit.cli.values.now_ms", lambda: parse_rfc3339("2026-09-28T12:30:00Z"))
+    cli("run", "list", "--job", "digest", "--outcome", "failed,unknown", "--since", "15m")
+    assert server.last.query == {
+        "limit": ["50"],
+        "job": ["digest"],
+        "status": ["FAILED", "UNKNOWN"],
+        "since": ["2026-09-28T12:15:00Z"],
+    }
+    assert cli("run", "list", "--slower-than", "2s").stdout == ""
+    assert cli("run", "list", "--slower-than", "3ms", "--late-than", "2ms", "-q").stdout == f"{RUN_ID}\n"
+    assert cli("run", "list", "--target", "email", "-q").stdout == f"{RUN_ID}\n"
+    assert cli("run", "list", "--executor", "nobody").stdout == ""
+
+
+def test_waiting_for_a_run_that_has_yet_to_start(cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("schedkit.cli.app.Invocation", partial(Invocation, sleep=waits.append))
+    monkeypatch.setattr("schedkit.cli.values.now_ms", lambda: parse_rfc3339("2026-09-28T11:59:59Z"))
+    missing = (404, problem(404, "RUN_NOT_FOUND"))
+    server.answers[f"GET /v1/runs/{RUN_ID}"] = [missing, (200, {**RUN, "status": "RUNNING"}), (200, RUN)]
+    assert cli("run", "wait", RUN_ID).exit_code == 0
+    assert len(waits) == 2
+    monkeypatch.setattr("schedkit.cli.values.now_ms", lambda: parse_rfc3339("2026-09-28T12:30:00Z"))
+    server.answers[f"GET /v1/runs/{RUN_ID}"] = missing
+    assert cli("run", "wait", RUN_ID).exit_code == 3, "it will not come any more"
+
+
+def test_cancel_says_how_the_run_stands(cli: Cli, server: FakeServer) -> None:
+    result = cli("run", "cancel", RUN_ID, "--wait=1m")
+    assert result.stdout.startswith(f"asked {RUN_ID} to stop: it is SUCCEEDED\n")
+    assert cli("run", "cancel", RUN_ID, "--dry-run").stdout == f"would ask {RUN_ID} to stop: it is SUCCEEDED\n"
+    assert len(server.of("POST")) == 1
+
+
+def test_tail_prints_each_end_once_in_order(cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("schedkit.cli.app.Invocation", partial(Invocation, sleep=waits.append))
+
+    def run(number: int, **over: Any) -> dict[str, Any]:
+        at = f"2026-09-28T12:00:{number:02d}Z"
+        return {**RUN, "run_id": f"{JOB_ID}:{at}", "finished_at": at, **over}
+
+    server.answers["GET /v1/runs"] = [
+        (200, page(run(2), run(1))),
+        (200, page(run(4, status="RUNNING"), run(3), run(2), run(1))),
+        (200, page(run(4, status="FAILED"), run(3), run(2))),
+    ]
+    lines = cli("run", "tail", "-n", "4", "-o", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["run_id"][-4:] for line in lines] == [":01Z", ":02Z", ":03Z", ":04Z"]
+    assert len(waits) == 2
+    text = cli("run", "tail", "-n", "1", "--utc").stdout
+    assert text == "12:00:02.000 +00:00  ok     digest        200 in 4 ms, 3 ms after its time\n"
+
+
+def test_watch_in_a_pipe_prints_what_changed(cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([None, None, KeyboardInterrupt()])
+
+    def pause(_: float) -> None:
+        if (stop := next(looks)) is not None:
+            raise stop
+
+    monkeypatch.setattr("schedkit.cli.app.Invocation", partial(Invocation, sleep=pause))
+    running = {**RUN, "status": "RUNNING"}
+    server.answers["GET /v1/runs"] = [(200, page(running)), (200, page(running)), (200, page(RUN))]
+    result = cli("run", "list", "-w")
+    assert result.exit_code == 130
+    assert [json.loads(line)["status"] for line in result.stdout.splitlines()] == ["RUNNING", "SUCCEEDED"]
+
+
+def test_watch_on_a_terminal_repaints(cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([None, KeyboardInterrupt()])
+
+    def pause(_: float) -> None:
+        if (stop := next(looks)) is not None:
+            raise stop
+
+    monkeypatch.setattr("schedkit.cli.app.Invocation", partial(Invocation, sleep=pause))
+    result = cli("status", "-w", env={"SCHEDKIT_FORCE_TTY": "100"})
+    assert result.exit_code == 130
+    assert result.stdout.count("healthy") == 2
+    assert "\x1b[J" in result.stdout

@@ -1,0 +1,170 @@
+"""Settings and contexts: who wins, what is written, what is never shown."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from schedkit.cli.settings import load
+from tests.cli.conftest import Cli, FakeServer
+
+
+@pytest.fixture
+def files(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Where the three settings files are; none exists yet."""
+    found = {"project": home / "schedkit.toml", "user": home / "user.toml", "system": home / "etc.toml"}
+    monkeypatch.setenv("SCHEDKIT_CONFIG", str(found["user"]))
+    monkeypatch.setattr("schedkit.cli.settings.SYSTEM_FILE", found["system"])
+    monkeypatch.setattr("schedkit.cli.config.SYSTEM_FILE", found["system"])
+    return found
+
+
+def test_the_first_that_says_something_wins(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load({}).values["output"].origin == "built in"
+    for kind, value in (("system", "csv"), ("user", "yaml"), ("project", "wide")):
+        files[kind].write_text(f'# a comment\n[defaults]\noutput = "{value}"\n')
+        found = load({}).values["output"]
+        assert (found.value, found.origin) == (value, f"{files[kind]}:3")
+    monkeypatch.setenv("SCHEDKIT_OUTPUT", "jsonl")
+    assert load({}).values["output"].origin == "SCHEDKIT_OUTPUT"
+    assert load({"output": "json"}).values["output"].origin == "flag"
+
+
+def test_a_project_file_is_found_from_below(
+    files: dict[str, Path], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files["project"].write_text('[defaults]\ntz = "Asia/Tokyo"\n')
+    (home / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(home / "a" / "b")
+    assert load({}).zone == "Asia/Tokyo"
+
+
+def test_the_environment_names_context_url_and_zone(files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    files["user"].write_text('current = "a"\n[context.a]\nurl = "http://a"\n[context.b]\nurl = "http://b"\n')
+    assert load({}).context.url == "http://a"
+    monkeypatch.setenv("SCHEDKIT_CONTEXT", "b")
+    assert load({}).context.url == "http://b"
+    monkeypatch.setenv("SCHEDKIT_URL", "http://c")
+    monkeypatch.setenv("SCHEDKIT_TENANT", "tnt_1")
+    monkeypatch.setenv("SCHEDKIT_TZ", "Europe/Berlin")
+    assert (load({}).context.url, load({}).context.tenant, load({}).zone) == ("http://c", "tnt_1", "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[defaults]\noutpt = 'json'\n", "defaults.outpt is no setting"),
+        ("[defaults]\nquiet = 'yes'\n", "defaults.quiet is true or false"),
+        ("[context.a]\nurl = 5\n", "context.a.url is text"),
+        ("[context.a]\npassword = 'x'\n", "context.a.password is no setting"),
+        ("[context.a]\nauth = 'magic'\n", "auth is one of"),
+        ("nonsense", "Expected"),
+        ("[unknown]\n", "unknown is no setting"),
+    ],
+)
+def test_a_file_no_command_would_understand_is_refused(
+    text: str, said: str, files: dict[str, Path], offline: Cli
+) -> None:
+    files["user"].write_text(text)
+    result = offline("context", "list")
+    assert result.exit_code == 9
+    assert "[CONFIG_INVALID]" in result.stderr
+    assert said in result.stderr
+    assert offline().exit_code == 0, "the front page stays"
+
+
+def test_contexts_are_added_used_changed_and_removed(files: dict[str, Path], offline: Cli, server: FakeServer) -> None:
+    assert offline("context", "add", "one", "--url", server.url).stdout.startswith("added context one and using it")
+    assert stat.S_IMODE(files["user"].stat().st_mode) == 0o600
+    assert offline("context", "add", "two", "--url", "http://127.0.0.1:1", "-t", "tnt_1", "--protected").exit_code == 0
+    assert offline("context", "add", "two", "--url", "http://x").exit_code == 4
+    listed = {item["name"]: item for item in json.loads(offline("context", "list", "-o", "json").stdout)["items"]}
+    assert (listed["one"]["current"], listed["two"]["current"]) == (True, False)
+    assert (listed["two"]["tenant"], listed["two"]["protected"]) == ("tnt_1", True)
+    assert offline("job", "list").exit_code == 0
+    assert offline("job", "list", "-c", "two", "--timeout", "1s").exit_code == 7
+    assert "now using two" in offline("context", "use", "two").stdout
+    assert offline("context", "update", "two", "--no-protected").exit_code == 0
+    assert "protected = false" in files["user"].read_text()
+    assert offline("context", "remove", "two").exit_code == 0
+    assert offline("context", "use", "two").exit_code == 3
+    assert offline("job", "list", "-c", "two").exit_code == 3
+
+
+def test_comments_survive_an_edit(files: dict[str, Path], offline: Cli) -> None:
+    files["user"].write_text('# mine\ncurrent = "a"\n\n[context.a] # first\nurl = "http://a"\n')
+    offline("context", "update", "a", "--color", "red")
+    assert files["user"].read_text().startswith('# mine\ncurrent = "a"\n\n[context.a] # first\n')
+
+
+def test_a_secret_is_sent_and_never_shown(files: dict[str, Path], offline: Cli, server: FakeServer, home: Path) -> None:
+    (home / "token").write_text("s3cret-token\n")
+    offline("context", "add", "one", "--url", server.url, "--token-file", str(home / "token"))
+    offline("context", "add", "two", "--url", server.url, "--token-command", "echo s3cret-command")
+    assert offline("job", "list").exit_code == 0
+    assert server.last.headers["authorization"] == "Bearer s3cret-token"
+    assert offline("job", "list", "-c", "two").exit_code == 0
+    assert server.last.headers["authorization"] == "Bearer s3cret-command"
+    for form in ("table", "json", "yaml", "csv"):
+        for name in ("one", "two"):
+            assert "s3cret" not in offline("context", "show", name, "--origin", "-o", form).output
+        assert "s3cret" not in offline("context", "list", "-o", form).output
+    assert "s3cret" not in offline("job", "list", "--debug", "-v").output
+
+
+def test_a_missing_token_is_exit_5(files: dict[str, Path], offline: Cli, server: FakeServer) -> None:
+    offline("context", "add", "one", "--url", server.url, "--token-file", "/no/such/file")
+    result = offline("job", "list")
+    assert (result.exit_code, server.asked) == (5, [])
+    assert "[NO_TOKEN]" in result.stderr
+
+
+def test_a_url_holds_no_password(offline: Cli) -> None:
+    assert offline("context", "add", "one", "--url", "https://me:pw@host").exit_code == 9
+    assert offline("context", "add", "one", "--url", "ftp://host").exit_code == 9
+
+
+def test_context_test_says_how_it_is(cli: Cli, server: FakeServer) -> None:
+    result = cli("context", "test")
+    assert result.exit_code == 0
+    assert "answers\tschedkit 0.1.0 in" in result.stdout
+    server.answer("GET /readyz", 503, {"ready": False})
+    assert cli("context", "test", "--timeout", "1s").exit_code == 10
+
+
+def test_config_get_set_list_path(files: dict[str, Path], offline: Cli) -> None:
+    assert offline("config", "set", "no-color", "yes").exit_code == 0
+    assert offline("config", "set", "tz", "Europe/Berlin", "--project").exit_code == 0
+    assert offline("config", "get", "tz").stdout == "Europe/Berlin\n"
+    assert offline("config", "get", "no_color").stdout == "true\n"
+    listed = offline("config", "list", "--origin").stdout
+    assert f"tz\tEurope/Berlin\t{files['project']}:2" in listed
+    assert offline("config", "set", "tz", "").exit_code == 0
+    assert offline("config", "set", "tz", "Mars/Base").exit_code == 9
+    assert offline("config", "set", "output", "xml").exit_code == 9
+    assert offline("config", "set", "nope", "x").exit_code == 9
+    kinds = {item["kind"]: item for item in json.loads(offline("config", "path", "-o", "json").stdout)["items"]}
+    assert kinds["user"] == {"kind": "user", "path": str(files["user"]), "exists": True}
+    assert kinds["system"]["exists"] is False
+
+
+def test_config_edit_keeps_no_broken_file(
+    files: dict[str, Path], offline: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files["user"].write_text('[defaults]\ntz = "UTC"\n')
+    editor = home / "editor"
+    editor.write_text('#!/bin/sh\necho "$TEXT" > "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.setenv("TEXT", "[defaults")
+    assert offline("config", "edit").exit_code == 9
+    assert files["user"].read_text() == '[defaults]\ntz = "UTC"\n'
+    monkeypatch.setenv("TEXT", '[defaults]\ntz = "Asia/Tokyo"')
+    assert offline("config", "edit").exit_code == 0
+    assert offline("config", "get", "tz").stdout == "Asia/Tokyo\n"
+    monkeypatch.setenv("EDITOR", "/no/such/editor")
+    assert offline("config", "edit").exit_code == 3
+    assert sorted(path.name for path in home.glob("user*")) == ["user.toml"]

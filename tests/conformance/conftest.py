@@ -1,0 +1,22 @@
+"""Every store there is, each as a test's `store`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from schedkit.adapters.memory.store import MemoryStore
+from schedkit.adapters.sqlite.store import SqliteStore
+from schedkit.ports import Store
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    sqlite = SqliteStore(tmp_path / "dev.db")
+    yield sqlite
+    sqlite.close()
