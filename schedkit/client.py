@@ -319,8 +319,7 @@ class Client:
                 response = self._exchange(method, path, params, content, sent, deadline)
             except Unreachable as trouble:
                 trouble.idempotency_key = idempotency_key
-                local = httpx.URL(self.url).host in LOOPBACK
-                may_repeat = not local if trouble.refused else repeatable  # refused: nothing was sent
+                may_repeat = not self._loopback if trouble.refused else repeatable  # refused: nothing was sent
                 if not (may_repeat and self._back_off(attempt, deadline, None)):
                     raise
                 continue
@@ -378,14 +377,22 @@ class Client:
     def _open(self) -> httpx.Client:
         if self._http is None:
             try:
+                here = self._loopback
                 self._http = httpx.Client(
                     base_url=self.url,
+                    verify=not here,  # plain http: reading certificates would take longer than the call
+                    trust_env=not here,  # a proxy cannot reach what is on this machine
                     transport=self.transport,
                     headers={"User-Agent": f"schedkit/{__version__}", "Accept": "application/json"},
                 )
             except (httpx.InvalidURL, ValueError) as error:
                 raise InvalidInput(Reason.INVALID_ARGUMENT, f"{self.url} is no URL: {error}") from error
         return self._http
+
+    @property
+    def _loopback(self) -> bool:
+        url = httpx.URL(self.url)
+        return url.scheme == "http" and url.host in LOOPBACK
 
     def _back_off(self, attempt: int, deadline: float, retry_after: str | None) -> bool:
         """Wait before the next try, or say that there is no time or no try left for one."""

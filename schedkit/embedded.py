@@ -42,6 +42,7 @@ from schedkit.roles.loader import Loader
 from schedkit.roles.meter import Meter
 from schedkit.roles.pool import DEFAULT_SLOTS, Pool
 from schedkit.roles.recovery import recount_all, release_lost
+from schedkit.roles.retention import Retention
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8700
@@ -141,7 +142,7 @@ async def _started(settings: Settings, world: World, stack: contextlib.AsyncExit
     vitals = _vitals(settings, world, meter, pools, watch)
     app = make_app(world, vitals, loopback_only=True, with_demo=settings.demo)
     scheduler = Embedded(settings, world, app, meter, pools, executor, listeners)
-    roles: list[Serves] = [loader, dispatcher, watch, *pools.values()]
+    roles: list[Serves] = [loader, dispatcher, watch, Retention(world), *pools.values()]
     tasks = [asyncio.create_task(role.serve(), name=type(role).__name__) for role in roles]
     stack.push_async_callback(_stop, scheduler, tasks)
     return scheduler
@@ -155,7 +156,7 @@ async def _stop(scheduler: Embedded, tasks: list[asyncio.Task[None]]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
     grace_ms = scheduler.settings.grace_ms
-    stopped = [await pool.drain(grace_ms if pool.running else 0) for pool in scheduler.pools.values()]
+    stopped = await asyncio.gather(*(pool.drain(grace_ms) for pool in scheduler.pools.values()))
     scheduler.stopped_in_flight = sum(stopped)
     with contextlib.suppress(SchedkitError):  # a store in trouble: the leases end by themselves
         await scheduler.executor.release_all()

@@ -79,6 +79,9 @@ class Store(Protocol):
         Raises ValueError for a cursor that this method did not make.
         """
 
+    async def expire(self, now: Instant, limit: int) -> int:
+        """Forget up to `limit` items whose `expires_at` has passed; returns how many. Nothing, where a TTL does it."""
+
 
 class Buckets(Protocol):
     """Near timers, sorted by time: a cache of the store's timer index; losing it costs lateness only (W11)."""

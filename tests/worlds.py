@@ -31,7 +31,7 @@ from schedkit.adapters.memory.store import MemoryStore
 from schedkit.api.app import make_app
 from schedkit.api.ops import Vitals
 from schedkit.errors import StoreUnavailable
-from schedkit.model.calls import Answered, Call, Reply
+from schedkit.model.calls import Answered, Call, NoAnswer, Reply
 from schedkit.model.jobs import DEFAULT_TENANT, Job, Priority, job_of
 from schedkit.model.keys import RUN_PREFIX, Index, job_key, parse_run_id, run_key
 from schedkit.model.runs import Run, run_of
@@ -52,6 +52,7 @@ SLOTS: Final = 50
 Answer = TypeVar("Answer")
 
 URL: Final = "http://target.example/work"
+SLOW: Final = {"url": URL, "timeout_seconds": 300}
 
 
 async def settle() -> None:
@@ -108,12 +109,15 @@ class SeededChance:
         return self._random.randbytes(count)
 
 
+OK: Final = Answered(200)
+
+
 @dataclass(frozen=True, slots=True)
 class Takes:
     """A reply that comes after a while."""
 
     duration_ms: int
-    reply: Reply = Answered(200)
+    reply: Reply = OK
 
 
 HANGS: Final = Takes(FOREVER_MS)
@@ -150,15 +154,15 @@ class ScriptedTargets:
         self._clock = clock
         self.calls: list[Made] = []
         self.script: list[Reply | Takes] = []
-        self.always: Reply | Takes = Answered(200)
+        self.always: Reply | Takes = OK
 
     async def call(self, call: Call) -> Reply:
         self.calls.append(Made(self._clock.now(), call))
         reply = self.script.pop(0) if self.script else self.always
-        if isinstance(reply, Takes):
-            await self._clock.sleep(reply.duration_ms)
-            return reply.reply
-        return reply
+        if not isinstance(reply, Takes):
+            return reply
+        await self._clock.sleep(min(reply.duration_ms, call.timeout_ms))
+        return reply.reply if reply.duration_ms <= call.timeout_ms else NoAnswer("no answer within the timeout")
 
     def times(self) -> list[str]:
         """What was called, by the time it was scheduled for, in the order of the calls."""
@@ -171,7 +175,9 @@ class Line:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.down = False  # every verb fails, nothing is done
-        self.lose: Callable[[Write], bool] = lambda write: False  # done, but the answer is lost
+        self.before: dict[str, Callable[[], Awaitable[Any]]] = {}  # done once, just before the next write of an arrow
+        self.lose: list[str] = []  # the next write of each of these arrows is done, but its answer is lost
+        self.after_loss: Callable[[], Awaitable[Any]] | None = None  # done when an answer was lost
         self.dies_before: int | None = None  # the process is killed before its n-th call from now, counted from 0
         self.dies_after: int | None = None  # … or after it, before it hears the answer
         self.dead = False
@@ -211,10 +217,15 @@ class Line:
             await self._die()
         if self.down:
             raise StoreUnavailable("the store is away")
+        for arrow in [arrow for write in writes for arrow in self.before if write.arrow.startswith(arrow)]:
+            await self.before.pop(arrow)()
         answer = await verb()
         if nth == self.dies_after:
             await self._die()
-        if any(self.lose(write) for write in writes):
+        for lost in [arrow for write in writes for arrow in self.lose if write.arrow.startswith(arrow)]:
+            self.lose.remove(lost)
+            if self.after_loss is not None:
+                await self.after_loss()
             raise StoreUnavailable("the answer was lost on its way")
         return answer
 
@@ -298,8 +309,8 @@ class Virtual:
             registered={"billing": "https://billing.example/base/"},
         )
 
-    async def boot(self, *, alone: bool = True, slots: int = SLOTS) -> Process:
-        """Start a scheduler as the embedded profile does; it serves the API from then on. `alone`: with recovery."""
+    async def boot(self, *, alone: bool = True, serving: bool = True, slots: int = SLOTS) -> Process:
+        """Start a scheduler as the embedded profile does, and its API; `alone`: with recovery, `serving`: with roles."""
         line = Line(self.store)
         world = self.new_world(line)
         if alone:
@@ -315,9 +326,10 @@ class Virtual:
         executor = Executor(world, hear)
         pools = {priority: Pool(world, priority, executor.handle, slots) for priority in Priority}
         process = Process(world, line, executor, Loader(world), Dispatcher(world), pools, meter, settled)
-        await process.loader.poll()
-        serving = (process.loader.serve, process.dispatch, *(pool.serve for pool in pools.values()))
-        process.tasks += [asyncio.create_task(serve()) for serve in serving]
+        if serving:
+            await process.loader.poll()
+            roles = (process.loader.serve, process.dispatch, *(pool.serve for pool in pools.values()))
+            process.tasks += [asyncio.create_task(serve()) for serve in roles]
         self._clients.append(self.client_of(world, meter))
         await settle()
         return process

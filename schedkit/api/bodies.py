@@ -5,9 +5,11 @@ Strict: a string is no number, `true` is no 1, and a field we do not know is ref
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from schedkit.errors import InvalidInput, Reason
 from schedkit.model.jobs import (
@@ -176,6 +178,17 @@ _FIELD_REASONS: Final = {
     "schedule.run_at": Reason.INVALID_RUN_AT,
     "schedule.time_zone": Reason.INVALID_TIME_ZONE,
 }
+_MUST: Final = {
+    "model_type": "must be a JSON object",
+    "model_attributes_type": "must be a JSON object",
+    "dict_type": "must be a JSON object",
+    "list_type": "must be a list",
+    "string_type": "must be a string",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false",
+}
 _TAGS: Final = frozenset({"ONCE", "CRON", "INTERVAL"})
 
 
@@ -204,9 +217,21 @@ def refused(error: ValidationError) -> InvalidInput:
         )
     if kind == "missing":
         return InvalidInput(reason, f"{path!r} is missing", field=path)
-    shown = repr(first.get("input"))
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        path = f"{path}.type"
+    shown = json.dumps(first.get("input"), ensure_ascii=False, default=str)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
-    message = first["msg"].removeprefix("Value error, ")
-    return InvalidInput(
-        reason, f"{path or 'the body'}: {message[:1].lower()}{message[1:]}, and this is {shown}", field=path or None
-    )
+    return InvalidInput(reason, f"{path or 'the body'} {_must(first)}, and this is {shown}", field=path or None)
+
+
+def _must(first: ErrorDetails) -> str:
+    """What was expected, as a person would say it."""
+    kind, context = first["type"], first.get("ctx", {})
+    if kind in _MUST:
+        return _MUST[kind]
+    if kind.startswith("union_tag"):
+        return "must be ONCE, CRON or INTERVAL"
+    if kind in ("enum", "literal_error"):
+        return f"must be {context['expected']}"
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return f"must be {message[:1].lower()}{message[1:]}"

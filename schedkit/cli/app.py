@@ -5,12 +5,13 @@ A command's module is imported when its name is on the line (or being completed)
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.main import get_command
@@ -21,6 +22,8 @@ from schedkit.cli.failures import Code, ExitCode, Refusal, nothing_here, report,
 from schedkit.cli.frame import Group, global_options, leaf
 from schedkit.cli.invocation import Invocation
 from schedkit.errors import SchedkitError
+
+LOST_OUTPUT: Final = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF)
 
 
 class Root(Group):
@@ -76,17 +79,25 @@ def _outcome(me: Invocation, args: list[str], act: Any) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone; what is still buffered has nowhere to go.
-        if sys.stdout is sys.__stdout__ and sys.stdout is not None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader has gone
         return ExitCode.DONE
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in LOST_OUTPUT and error.filename is None:
+            _drop_output()
+            told = f"the output cannot be written: {error.strerror}"
+            return _refuse(me, args, Refusal(Code.OUTPUT_LOST, ExitCode.BUG, told))
         if me.given.get("debug") or "--debug" in args or os.environ.get("SCHEDKIT_DEBUG"):
             raise
         report_bug(error, as_json=_wants_json(me, args))
         return ExitCode.BUG
     finally:
         me.close()
+
+
+def _drop_output() -> None:
+    """What is still buffered has nowhere to go, and must not fail once more on the way out."""
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(me: Invocation, args: list[str], error: SchedkitError | Refusal) -> int:

@@ -59,6 +59,7 @@ class Code(StrEnum):
     NO_TOKEN = "NO_TOKEN"  # noqa: S105 - a code, not a token
     NOT_IN_TIME = "NOT_IN_TIME"
     UNREACHABLE = "UNREACHABLE"
+    OUTPUT_LOST = "OUTPUT_LOST"
     BUG = "BUG"
 
 

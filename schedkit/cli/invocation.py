@@ -98,6 +98,7 @@ class Invocation:
             token=_token(context),
             timeout_s=max(1, timeout_ms) / 1_000,
             headers=headers,
+            sleep=self.sleep,
             on_exchange=self._log_exchange if self.settings.get("verbose") or self.settings.get("debug") else None,
         )
 

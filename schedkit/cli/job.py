@@ -132,10 +132,11 @@ def create_job(
     me.changing(change, f"create {spec.name or 'a job'}")
     with me.asking():
         created = me.client.create_job(body, idempotency_key=change.idempotency_key)
-    me.show(jobpages.created_page(me, created.job, spec.target, replayed=created.replayed))
-    if waits.wait is not None and created.job.get("next_run_at"):
-        run_id = f"{created.job['job_id']}:{created.job['next_run_at']}"
-        waiting.finish(me, run_id, waits.wait)
+    first = created.job.get("next_run_at") if waits.wait is not None else None
+    if first is None or me.for_people:  # a program gets one document: the run where it waits for it
+        me.show(jobpages.created_page(me, created.job, spec.target, replayed=created.replayed))
+    if waits.wait is not None and first is not None:
+        waiting.finish(me, f"{created.job['job_id']}:{first}", waits.wait)
 
 
 @verb(app, "update")

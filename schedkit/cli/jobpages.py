@@ -236,7 +236,16 @@ def triggered_page(run: Doc, *, waits: bool) -> One:
 
 # Differences
 
-_MOVES: Final = ("version", "updated_at", "recent_runs", "run_count", "job_id", "created_at", "next_run_local")
+_MOVES: Final = (
+    "version",
+    "updated_at",
+    "recent_runs",
+    "run_count",
+    "job_id",
+    "created_at",
+    "next_run_local",
+    "dispatch_at",
+)
 
 
 def merged(before: Doc, changes: Doc) -> Doc:
@@ -246,7 +255,13 @@ def merged(before: Doc, changes: Doc) -> Doc:
 
 def updated_page(me: Invocation, before: Doc, after: Doc, said: str) -> One:
     """The difference, field by field: `~ schedule.cron   0 8 * * * -> 0 7 * * *`."""
-    old, new = _leaves(before), _leaves(after)
+    zone = zone_of(me, after)
+    old, new = _leaves(before, zone), _leaves(after, zone)
+    if (before.get("schedule") or {}).get("type") != (after.get("schedule") or {}).get("type"):
+        for leaves, job in ((old, before), (new, after)):  # field by field they have nothing in common
+            for path in [path for path in leaves if path.startswith("schedule.")]:
+                del leaves[path]
+            leaves["schedule"] = show.schedule(job.get("schedule") or {})
     changed = [path for path in dict.fromkeys([*old, *new]) if old.get(path) != new.get(path)]
     changed = [path for path in changed if path.split(".")[0] not in _MOVES]
     width = max((len(path) for path in changed), default=0)
@@ -255,11 +270,14 @@ def updated_page(me: Invocation, before: Doc, after: Doc, said: str) -> One:
     return One(SCHEMA, after, [show.line(text) for text in lines], "job_id", exact=True)
 
 
-def _leaves(doc: Doc, prefix: str = "") -> dict[str, str]:
+def _leaves(doc: Doc, zone: str | None, prefix: str = "") -> dict[str, str]:
+    """Every field that has a value, by its path, as text."""
     found: dict[str, str] = {}
     for name, value in doc.items():
         if isinstance(value, Mapping) and value and name != "payload":
-            found |= _leaves(value, f"{prefix}{name}.")
+            found |= _leaves(value, zone, f"{prefix}{name}.")
+        elif name == "next_run_at" and value:
+            found[prefix + name] = show.long_stamp(str(value), zone)
         elif value not in (None, {}, []):
             found[prefix + name] = raw(value)
     return found

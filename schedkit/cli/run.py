@@ -147,15 +147,15 @@ def cancel_run(me: Invocation, change: Change, waits: Waiting, run: Runs) -> Non
     with me.asking():
         done, refusal = each(me, ids, me.client.get_run if change.dry_run else me.client.cancel_run)
     said = "would ask" if change.dry_run else "asked"
-    if len(ids) == 1 or me.for_people:
+    wait = None if change.dry_run else waits.wait
+    if me.for_people or (len(ids) == 1 and wait is None):
         for found in done:
             line = f"{said} {found['run_id']} to stop: it is {found['status']}"
             me.show(One(SCHEMA, found, [line], "run_id", exact=True))
-    else:
+    elif wait is None:
         me.show(run_items(me, done, None, ""))
-    if waits.wait is not None and not change.dry_run:
-        for found in done:
-            waiting.finish(me, found["run_id"], waits.wait)
+    if wait is not None:
+        waiting.end(me, [waiting.until(me, found["run_id"], wait) for found in done])
     if refusal is not None:
         raise typer.Exit(exit_code(refusal))
 

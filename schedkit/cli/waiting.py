@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import typer
@@ -12,33 +13,44 @@ from schedkit.cli import values
 from schedkit.cli.failures import Code, ExitCode, Refusal
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import One
-from schedkit.cli.runpages import SCHEMA, run_line
+from schedkit.cli.runpages import SCHEMA, run_items, run_line
 from schedkit.errors import NotFound, Reason
 from schedkit.model.runs import RunStatus
-from schedkit.model.time import MINUTE_MS, parse_rfc3339
+from schedkit.model.time import MINUTE_MS, parse_rfc3339, rfc3339
 
 FIRST_LOOK_S: Final = 0.1
 SLOWEST_LOOK_S: Final = 1.0
+TELL_AFTER_S: Final = 1.0
 GOOD_ENDS: Final = (RunStatus.SUCCEEDED, RunStatus.SUCCEEDED_AFTER_CANCEL)
 MAY_COME_MS: Final = MINUTE_MS  # a run that is this little overdue may still be claimed
 
 
-def finish(me: Invocation, run_id: str, patience: str, until: str = "finished") -> None:
+def finish(me: Invocation, run_id: str, patience: str, goal: str = "finished") -> None:
     """Wait, show the run, and leave with the code of its end."""
-    run = _wait(me, run_id, patience, until)
-    me.show(One(SCHEMA, run, [run_line(run, me.zone)], "run_id", exact=True))
-    if until == "finished" and run["status"] not in GOOD_ENDS:
+    end(me, [until(me, run_id, patience, goal)], goal)
+
+
+def end(me: Invocation, runs: Sequence[Mapping[str, Any]], goal: str = "finished") -> None:
+    """Show runs that were waited for, and leave with 10 where one ended badly."""
+    if len(runs) == 1 or me.for_people:
+        for run in runs:
+            me.show(One(SCHEMA, run, [run_line(run, me.zone)], "run_id", exact=True))
+    else:
+        me.show(run_items(me, list(runs), None, ""))
+    if goal == "finished" and any(run["status"] not in GOOD_ENDS for run in runs):
         raise typer.Exit(ExitCode.ANSWER_IS_NO)
 
 
-def _wait(me: Invocation, run_id: str, patience: str, until: str) -> Mapping[str, Any]:
-    deadline = time.monotonic() + values.duration_ms(patience, "--timeout") / 1_000
-    pause_s, last = FIRST_LOOK_S, "it has not started"
+def until(me: Invocation, run_id: str, patience: str, goal: str = "finished") -> Mapping[str, Any]:
+    """The run once it has ended (or, with the goal `running`, started)."""
+    began = time.monotonic()
+    deadline = began + values.duration_ms(patience, "--timeout") / 1_000
+    pause_s, last, told = FIRST_LOOK_S, "it has not started", not sys.stderr.isatty()
     while True:
         run = _look(me, run_id)
         if run is not None:
             last = f"it is {run['status']}"
-            started = until == "running" and run["status"] != RunStatus.RETRY_WAIT
+            started = goal == "running" and run["status"] != RunStatus.RETRY_WAIT
             if started or RunStatus(run["status"]).final:
                 return run
         if time.monotonic() + pause_s > deadline:
@@ -48,6 +60,9 @@ def _wait(me: Invocation, run_id: str, patience: str, until: str) -> Mapping[str
                 f"{run_id} did not get there within {patience}: {last}",
                 fix=[f"schedkit run wait {run_id} --timeout 1h", f"schedkit run show {run_id}"],
             )
+        if not told and time.monotonic() - began > TELL_AFTER_S:
+            told = True
+            me.say(f"waiting for {run_id}: {last}   ctrl+c stops waiting, the run goes on")
         me.sleep(pause_s)
         pause_s = min(SLOWEST_LOOK_S, pause_s * 1.5)
 
@@ -87,6 +102,4 @@ def resolve(me: Invocation, text: str) -> str:
         return str(newest[0]["run_id"])
     found = me.client.get_job(job)
     zone = me.zone or found["schedule"].get("time_zone")
-    from schedkit.model.time import rfc3339
-
     return f"{found['job_id']}:{rfc3339(values.instant(when, zone=zone, field='RUN'))}"

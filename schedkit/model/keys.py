@@ -17,15 +17,21 @@ from typing import Final
 
 from ulid import ULID
 
-from schedkit.model.time import Instant, parse_rfc3339, rfc3339
+from schedkit.model.time import DAY_MS, Instant, parse_rfc3339, rfc3339
 from schedkit.model.writes import Key
 
 JOB_SORT: Final = "JOB"
 RUN_PREFIX: Final = "RUN#"
 JOB_ID_PREFIX: Final = "job_"
 PLACEMENT_GROUPS: Final = 1_024
+RETENTION_MS: Final = 30 * DAY_MS  # what has ended is kept this long in the store
 
 INSTANT_DIGITS: Final = 15  # year 9999 in ms has 15 digits; fixed width, so that text sorts as numbers do
+
+
+def kept_until(ended_at: Instant) -> dict[str, Instant]:
+    """The attribute that lets a store forget an item that has ended."""
+    return {"expires_at": ended_at + RETENTION_MS}
 
 
 class TimerKind(StrEnum):

@@ -75,6 +75,8 @@ class Executor:
             now = world.clock.now()
             match plan(job, previous is not None and not previous.status.final, now):
                 case NotDue():
+                    if previous is not None and advancing.waits_for_run(job):
+                        await self._look_later(job, previous, now)
                     return
                 case Close():
                     return await self._close(job, previous, now)
@@ -111,14 +113,17 @@ class Executor:
 
     async def _close(self, job: Job, previous: Run | None, now: Instant) -> None:
         """The schedule is at its end: the job ends if its last run has, and waits for it otherwise."""
-        shards = self._world.shards
         if previous is None:
             await self._commit(advancing.finish(job, RunStatus.SKIPPED, job.status_reason, now))
         elif previous.status.final:
             await self._commit(advancing.finish(job, previous.status, previous.reason, now))
         else:
-            expected = previous.not_before or previous.lease_expires_at or now
-            await self._commit(advancing.look_again(job, shards, max(expected, now + LOOK_AGAIN_MS)))
+            await self._look_later(job, previous, now)
+
+    async def _look_later(self, job: Job, previous: Run, now: Instant) -> None:
+        """The end of the previous run wakes the job; should that be lost, a timer that lies ahead does."""
+        expected = previous.not_before or previous.lease_expires_at or now
+        await self._commit(advancing.look_again(job, self._world.shards, max(expected, now + LOOK_AGAIN_MS)))
 
     async def _start(self, job: Job, start: Start, now: Instant) -> None:
         """Claim first, then advance, then call: rules 3 to 6."""

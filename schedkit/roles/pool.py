@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from itertools import count
 from typing import Final
 
 from schedkit.errors import StoreUnavailable
@@ -27,7 +28,8 @@ class Pool:
         self._priority = priority
         self._handle = handle
         self._slots = slots
-        self._tasks: dict[Timer, asyncio.Task[None]] = {}
+        self._received = count()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
         self._freed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -48,7 +50,8 @@ class Pool:
                 await self._freed.wait()
             for timer in await self._world.queue.receive(self._priority, free):
                 self._idle.clear()
-                self._tasks[timer] = asyncio.create_task(self._work(timer))
+                number = next(self._received)
+                self._tasks[number] = asyncio.create_task(self._work(number, timer))
 
     async def drain(self, grace_ms: int) -> int:
         """Let what is in flight end within the grace, then stop it; returns how many had to be stopped (F10)."""
@@ -63,7 +66,7 @@ class Pool:
             return len(left)
         return 0
 
-    async def _work(self, timer: Timer) -> None:
+    async def _work(self, number: int, timer: Timer) -> None:
         queue = self._world.queue
         try:
             await self._handle(timer)
@@ -75,7 +78,7 @@ class Pool:
             log.exception("handling %s %s failed; it will be tried again", timer.kind, timer.key)
             await queue.again(timer, BUG_PAUSE_MS)
         finally:
-            del self._tasks[timer]
+            del self._tasks[number]
             self._freed.set()
             if not self._tasks:
                 self._idle.set()

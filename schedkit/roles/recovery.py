@@ -11,6 +11,7 @@ import logging
 from typing import Final
 
 from schedkit.engine.when.advance import recount
+from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.engine.who.claim import release
 from schedkit.errors import InvalidInput
 from schedkit.model.jobs import DEFAULT_TENANT, job_of
@@ -18,16 +19,23 @@ from schedkit.model.keys import Index, TimerKind, jobs_listing
 from schedkit.model.runs import RunStatus, run_of
 from schedkit.model.time import MAX_INSTANT
 from schedkit.model.timers import Timer
-from schedkit.model.writes import Applied
+from schedkit.model.writes import Applied, Key, Write
 from schedkit.ports import World
 
 PAGE: Final = 500
+ZONES_KEY: Final = Key("META", "zones")
 
 log = logging.getLogger(__name__)
 
 
 async def recount_all(world: World) -> int:
-    """Recompute every next_run_at that other zone data gave; returns how many jobs moved."""
+    """Recompute every next_run_at that other zone data gave; returns how many jobs moved.
+
+    The version that all of them were computed with is kept beside them, so that only a new one costs a walk.
+    """
+    item = await world.store.get(ZONES_KEY)
+    if item is not None and item["version"] == TZDATA_VERSION:
+        return 0
     moved = 0
     cursor: str | None = None
     while True:
@@ -43,6 +51,7 @@ async def recount_all(world: World) -> int:
                 moved += write.changes.get("next_run_at", job.next_run_at) != job.next_run_at
         cursor = page.cursor
         if cursor is None:
+            await world.store.apply(Write(ZONES_KEY, "recounted", (), {"version": TZDATA_VERSION}))
             return moved
 
 

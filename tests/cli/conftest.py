@@ -1,4 +1,4 @@
-"""A tiny server in a thread that answers canned JSON and remembers what it was asked, and a command line to ask with."""
+"""A tiny server in a thread that answers canned JSON and remembers what it was asked, and a command line to ask it."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ Reply = tuple[int, Any] | tuple[int, Any, dict[str, str]]
 
 @dataclass
 class FakeServer:
-    """`answers` maps `METHOD /path` to what to answer: a reply, a list of them in turn, or a function of the request."""
+    """`answers` maps `METHOD /path` to a reply, a list of them to give in turn, or a function of the request."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)

@@ -101,7 +101,7 @@ def test_a_proxy_page_and_a_list_where_a_document_belongs_are_no_schedkit() -> N
         Script((200, ["x"])).client().get_job("digest")
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "http://[", "nonsense"])
+@pytest.mark.parametrize("url", ["ftp://x", "nonsense", "http://x:port"])
 def test_a_wrong_url_is_invalid_input(url: str) -> None:
     with pytest.raises(InvalidInput), Client(url) as client:
         client.version()

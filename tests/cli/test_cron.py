@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables stand as they are printed
 """`schedkit cron`: offline, by the rules the server follows."""
 
 from __future__ import annotations

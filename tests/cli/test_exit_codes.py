@@ -17,6 +17,12 @@ from schedkit.errors import Conflict, InvalidInput, Reason, StartupRefused, Stor
 from tests.cli.conftest import RUN_ID, SNAPSHOT, Cli, FakeServer, page, problem, process
 
 
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries wait no time."""
+    monkeypatch.setattr("schedkit.cli.app.Invocation", partial(Invocation, sleep=lambda _: None))
+
+
 def refusing(server: FakeServer, status: int, reason: str, **rest: Any) -> None:
     server.answer("GET /v1/jobs/digest", status, problem(status, reason, **rest))
 
@@ -39,6 +45,7 @@ def refusing(server: FakeServer, status: int, reason: str, **rest: Any) -> None:
         (409, "A_CODE_OF_A_NEWER_SERVER", 4),
     ],
 )
+@pytest.mark.usefixtures("at_once")
 def test_a_refusal_is_told_on_stderr_with_its_code(
     status: int, reason: str, code: int, cli: Cli, server: FakeServer
 ) -> None:
@@ -106,16 +113,17 @@ def test_7_nothing_configured_and_nobody_there_says_how_to_begin(
     assert told["fix"] == ["schedkit up", "schedkit context add NAME --url URL"]
 
 
+@pytest.mark.usefixtures("at_once")
 def test_7_a_create_that_times_out_prints_the_key_it_used(cli: Cli, server: FakeServer) -> None:
     server.answers["POST /v1/jobs"] = (0, None)
     create = ("job", "create", "--every", "10m", "--target", "demo-echo")
-    result = cli(*create, "--timeout", "2s")
+    result = cli(*create, "--timeout", "9s")
     assert result.exit_code == 7
     keys = {asked.headers["idempotency-key"] for asked in server.of("POST")}
     assert len(keys) == 1, "one key through all retries"
     assert len(server.of("POST")) > 1, "a keyed create is tried again"
     assert f"safe to repeat: add --idempotency-key {keys.pop()}" in result.stderr
-    given = cli(*create, "--timeout", "1s", "--idempotency-key", "mine", "-o", "json")
+    given = cli(*create, "--idempotency-key", "mine", "-o", "json")
     assert json.loads(given.stderr)["error"]["idempotency_key"] == "mine"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 from pathlib import Path
@@ -26,14 +27,14 @@ def parse(line: str) -> None:
     command: Any = get_command(app)
     ctx = None
     args = words[1:]
-    while True:
-        ctx = command.make_context(command.name or "schedkit", args, parent=ctx, **({} if ctx else {"obj": object()}))
-        if not hasattr(command, "list_commands"):
-            return
-        args = [*ctx._protected_args, *ctx.args]
-        if not args:
-            return
-        name, command, args = command.resolve_command(ctx, args)
+    with contextlib.suppress(typer.Exit):  # it asked for help, and got it
+        while args:
+            ctx = command.make_context(command.name, args, parent=ctx)
+            if not hasattr(command, "list_commands"):
+                return
+            _, command, args = command.resolve_command(ctx, [*ctx._protected_args, *ctx.args])
+        if ctx is not None:
+            command.make_context(command.name, args, parent=ctx)
 
 
 @pytest.fixture

@@ -153,6 +153,8 @@ def test_create_waits_for_the_first_run(cli: Cli, server: FakeServer) -> None:
     result = cli("job", "create", "--every", "5m", "--target", "t", "--wait")
     assert result.exit_code == 0
     assert "ok     digest        200 in 4 ms, 3 ms after its time" in result.stdout
+    line = ("job", "create", "--every", "5m", "--target", "t", "--wait", "-o", "json")
+    assert json.loads(cli(*line).stdout)["schema"] == "schedkit.run/v1", "a program gets one document"
 
 
 def test_notes_of_a_clock_change_are_said(cli: Cli, server: FakeServer) -> None:
@@ -175,6 +177,11 @@ def test_update_sends_only_what_is_given_completed_by_what_stands(cli: Cli, serv
         "  ~ target.timeout_seconds      30 -> 60\n"
         "  ~ retry_policy.max_attempts   5 -> 8\n"
     )
+
+
+def test_update_to_another_kind_of_schedule_is_one_line(cli: Cli, server: FakeServer) -> None:
+    result = cli("job", "update", "digest", "--every", "10m")
+    assert result.stdout == 'updated digest\n  ~ schedule   cron "0 8 * * *" America/New_York -> every 10m\n'
 
 
 def test_update_of_the_zone_alone_keeps_the_cron(cli: Cli, server: FakeServer) -> None:

@@ -19,7 +19,7 @@ COLUMNS = (
     Column("N", "n", right=True),
     Column("X", "x", wide=True),
 )
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"name": "digest", "url": "https://email.example/" + "x" * 90, "n": 1, "x": "far"},
     {"name": "naïve 😀", "n": 22},
 ]

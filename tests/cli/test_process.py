@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +15,14 @@ import pytest
 from tests.cli.conftest import JOB, RUN, FakeServer, environment, page, process
 
 HEAVY = ("boto3", "httpx", "textual", "aiohttp", "fastapi", "croniter", "uvicorn", "tzdata", "rich", "yaml", "tomlkit")
-LOADED = "import sys; from schedkit.__main__ import main\ntry: main()\nfinally: print([m for m in sys.argv[-1:] and {!r} if m in sys.modules], file=sys.stderr)"
+LOADED = """
+import sys
+from schedkit.__main__ import main
+try:
+    main()
+finally:
+    print([name for name in {!r} if name in sys.modules], file=sys.stderr)
+"""
 
 
 @pytest.mark.parametrize(
@@ -66,9 +74,9 @@ def test_a_pipe_has_the_full_url_and_no_escape_codes(over: dict[str, str], serve
 
 def test_a_closed_pipe_is_no_crash(server: FakeServer) -> None:
     server.answer("GET /v1/jobs", 200, page(*[JOB] * 2_000))
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S602
         f"{sys.executable} -m schedkit job list -o jsonl | head -1; echo ${{PIPESTATUS[0]}}",
-        shell=True,  # noqa: S602
+        shell=True,
         executable="/bin/bash",
         capture_output=True,
         text=True,
@@ -123,15 +131,48 @@ def test_watch_in_a_pipe_flushes_each_line(server: FakeServer) -> None:
 def test_a_directory_that_is_gone_is_no_crash(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S602
         f"cd {gone} && rmdir {gone} && {sys.executable} -m schedkit cron next '0 8 * * *' -n 1 -q",
-        shell=True,  # noqa: S602
+        shell=True,
         capture_output=True,
         text=True,
         env=environment(),
         check=True,
     )
     assert done.stderr == ""
+
+
+def test_a_full_disk_and_closed_streams_are_no_crash() -> None:
+    line = f"{sys.executable} -m schedkit completion bash"
+    full = subprocess.run(  # noqa: S602
+        f"{line} > /dev/full", shell=True, stderr=subprocess.PIPE, text=True, env=environment(), check=False
+    )
+    assert full.returncode == 1
+    assert full.stderr.startswith("error: the output cannot be written: No space left on device  [OUTPUT_LOST]\n")
+    assert "Traceback" not in full.stderr
+    closed = subprocess.run(f"{line} >&- 2>&- <&-", shell=True, env=environment(), check=False)  # noqa: S602
+    assert closed.returncode == 0
+
+
+def test_a_leaf_starts_as_fast_as_a_small_app(tmp_path: Path) -> None:
+    """CPU of `job list --help` against a Typer app of two commands: at most half as much again."""
+    small = tmp_path / "small.py"
+    small.write_text(
+        "import typer\napp = typer.Typer()\n"
+        "@app.command()\ndef one(count: int = 1) -> None: ...\n"
+        "@app.command()\ndef two(count: int = 1) -> None: ...\napp()\n"
+    )
+
+    def cpu_s(*args: str) -> float:
+        best = float("inf")
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([sys.executable, *args], stdout=subprocess.DEVNULL, env=environment(), check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return best
+
+    assert cpu_s("-m", "schedkit", "job", "list", "--help") <= 1.5 * cpu_s(str(small), "one", "--help")
 
 
 def complete(line: str, **over: str) -> list[str]:

@@ -14,42 +14,38 @@ from schedkit.ports import Clock
 
 
 class MemoryQueue:
-    """A message that is already waiting or in hand is not taken in twice."""
+    """A message that is waiting is not taken in twice. One that is in hand is: its timer may have been set anew."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ready: dict[Priority, OrderedDict[tuple[Instant, Key], Timer]] = {p: OrderedDict() for p in Priority}
-        self._taken: dict[tuple[Instant, Key], Timer] = {}
         self._arrived: dict[Priority, asyncio.Event] = {p: asyncio.Event() for p in Priority}
-        self._delays: dict[tuple[Instant, Key], asyncio.Task[None]] = {}
+        self._delays: set[asyncio.Task[None]] = set()
 
     def ready(self, priority: Priority) -> int:
         return len(self._ready[priority])
 
     async def send(self, timers: Sequence[Timer]) -> None:
         for timer in timers:
-            if timer.order not in self._taken:
-                self._put(timer)
+            self._put(timer)
 
     async def receive(self, priority: Priority, limit: int) -> tuple[Timer, ...]:
         ready = self._ready[priority]
         while not ready:
             self._arrived[priority].clear()
             await self._arrived[priority].wait()
-        batch = [ready.popitem(last=False) for _ in range(min(limit, len(ready)))]
-        self._taken.update(batch)
-        return tuple(timer for _, timer in batch)
+        return tuple(ready.popitem(last=False)[1] for _ in range(min(limit, len(ready))))
 
     async def done(self, timer: Timer) -> None:
-        self._taken.pop(timer.order, None)
+        """Nothing is kept of a message in hand: should it be lost with its process, its timer stands in the store."""
 
     async def again(self, timer: Timer, delay_ms: int) -> None:
-        self._delays[timer.order] = asyncio.ensure_future(self._later(timer, delay_ms))
+        task = asyncio.ensure_future(self._later(timer, delay_ms))
+        self._delays.add(task)
+        task.add_done_callback(self._delays.discard)
 
     async def _later(self, timer: Timer, delay_ms: int) -> None:
         await self._clock.sleep(delay_ms)
-        del self._delays[timer.order]
-        self._taken.pop(timer.order, None)
         self._put(timer)
 
     def _put(self, timer: Timer) -> None:

@@ -13,7 +13,8 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,16 +32,22 @@ from schedkit.ports import Page
 MAX_GROUP: Final = 2_048  # requests in one commit: bounds the longest wait, far past where the flush is amortised
 QUICK_CHECK_MAX_BYTES: Final = 64 * 1_024 * 1_024  # a larger file would delay the start by more than a second
 BUSY_TIMEOUT_MS: Final = 5_000
+PROBE_EVERY_S: Final = 1.0  # after a commit failed: how often to look whether the disk is back
+PROBE_KEY: Final = Key("", "probe")
 
 _GET: Final = "SELECT body FROM items WHERE partition = ? AND sort = ?"
 _PUT: Final = """
     INSERT INTO items (partition, sort, body, timer_partition, timer_at, listed_partition, listed_at,
-                       dead_partition, dead_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                       dead_partition, dead_at, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (partition, sort) DO UPDATE SET
         body = excluded.body, timer_partition = excluded.timer_partition, timer_at = excluded.timer_at,
         listed_partition = excluded.listed_partition, listed_at = excluded.listed_at,
-        dead_partition = excluded.dead_partition, dead_at = excluded.dead_at
+        dead_partition = excluded.dead_partition, dead_at = excluded.dead_at, expires_at = excluded.expires_at
+"""
+_EXPIRE: Final = """
+    DELETE FROM items WHERE (partition, sort) IN
+        (SELECT partition, sort FROM items WHERE expires_at < ? ORDER BY expires_at LIMIT ?)
 """
 _INDEXED: Final = (
     "timer_partition",
@@ -49,9 +56,11 @@ _INDEXED: Final = (
     "listed_at",
     "dead_partition",
     "dead_at",
+    "expires_at",
 )
 
-_Request = tuple[Sequence[Write], "asyncio.Future[Outcome]"]
+_Work = Callable[[sqlite3.Connection], Any]  # done inside the transaction; its result is the answer
+_Request = tuple[_Work, "asyncio.Future[Any]"]
 
 
 class SqliteStore:
@@ -89,10 +98,12 @@ class SqliteStore:
         return orjson.loads(row[0][0]) if row else None
 
     async def apply(self, write: Write) -> Outcome:
-        return await self._submit((write,))
+        return await self.apply_all((write,))
 
     async def apply_all(self, writes: Sequence[Write]) -> Outcome:
-        return await self._submit(tuple(writes))
+        assert len({write.key for write in writes}) == len(writes), "no key twice in one decision"
+        outcome: Outcome = await self._submit(partial(_perform, tuple(writes)))
+        return outcome
 
     async def timers(
         self, partition: str, *, until: Instant, limit: int, since: Instant = 0, after: Timer | None = None
@@ -134,6 +145,9 @@ class SqliteStore:
         items = tuple((Key(row[0], row[1]), orjson.loads(row[2])) for row in rows[:limit])
         return Page(items, write_cursor(rows[limit - 1][3], items[-1][0]) if len(rows) > limit else None)
 
+    async def expire(self, now: Instant, limit: int) -> int:
+        return int(await self._submit(partial(_expire, now, limit)))
+
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, sql: str, values: Sequence[Any]) -> list[Any]:
@@ -160,39 +174,45 @@ class SqliteStore:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _submit(self, writes: Sequence[Write]) -> Outcome:
-        assert len({write.key for write in writes}) == len(writes), "no key twice in one decision"
-        answer: asyncio.Future[Outcome] = self._loop.create_future()
-        self._inbox.put((writes, answer))
+    async def _submit(self, work: _Work) -> Any:
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._inbox.put((work, answer))
         return await answer
 
     def _write_forever(self) -> None:
         connection = self._connect()
-        closing = False
-        while not closing:
-            group: list[_Request] = []
-            request = self._inbox.get()
+        while True:
+            group, closing = self._waiting()
+            self._commit(connection, group)
+            if closing:
+                connection.close()
+                return
+
+    def _waiting(self) -> tuple[list[_Request], bool]:
+        """The requests that wait, at least one of them; in trouble, none after a while. True at the end."""
+        group: list[_Request] = []
+        try:
+            request = self._inbox.get(timeout=PROBE_EVERY_S if self._trouble else None)
             while request is not None:
                 group.append(request)
                 if len(group) >= MAX_GROUP:
-                    break
-                try:
-                    request = self._inbox.get_nowait()
-                except queue.Empty:
-                    break
-            else:
-                closing = True
-            self._commit(connection, group)
-        connection.close()
+                    return group, False
+                request = self._inbox.get_nowait()
+        except queue.Empty:
+            return group, False
+        return group, True
 
     def _commit(self, connection: sqlite3.Connection, group: list[_Request]) -> None:
-        """Perform a group in one transaction; on failure nothing of it was accepted, and every caller hears so."""
-        if not group:
-            return
-        outcomes: list[Outcome | Exception] | StoreUnavailable
+        """Perform a group in one transaction; on failure nothing of it was accepted, and every caller hears so.
+
+        A group that is empty, after trouble, looks whether a commit is possible again.
+        """
+        outcomes: list[Any] | StoreUnavailable
         try:
             connection.execute("BEGIN IMMEDIATE")
-            outcomes = [self._perform(connection, writes) for writes, _ in group]
+            outcomes = [work(connection) for work, _ in group]
+            if not group:
+                connection.execute(_PUT, (*PROBE_KEY, b"{}", *(None for _ in _INDEXED)))
             connection.execute("COMMIT")
             self._trouble = None
         except sqlite3.Error as error:
@@ -203,28 +223,32 @@ class SqliteStore:
         answers = [answer for _, answer in group]
         self._loop.call_soon_threadsafe(_deliver, answers, outcomes)
 
-    @staticmethod
-    def _perform(connection: sqlite3.Connection, writes: Sequence[Write]) -> Outcome | Exception:
-        """The outcome of one request; an exception, and nothing written, where it holds what no store could keep."""
-        items: list[Item] = []
-        rows = []
-        try:
-            for index, write in enumerate(writes):
-                row = connection.execute(_GET, write.key).fetchone()
-                current: Item | None = orjson.loads(row[0]) if row else None
-                if not write.holds(current):
-                    return Refused(index, current)
-                item = write.result(current)
-                items.append(item)
-                rows.append((*write.key, orjson.dumps(item), *(item.get(name) for name in _INDEXED)))
-        except (TypeError, ValueError) as error:  # a bug of its caller, and no reason to end the others' writer
-            return error
-        for values in rows:
-            connection.execute(_PUT, values)
-        return Applied(tuple(items))
+
+def _perform(writes: Sequence[Write], connection: sqlite3.Connection) -> Outcome | Exception:
+    """The outcome of one request; an exception, and nothing written, where it holds what no store could keep."""
+    items: list[Item] = []
+    rows = []
+    try:
+        for index, write in enumerate(writes):
+            row = connection.execute(_GET, write.key).fetchone()
+            current: Item | None = orjson.loads(row[0]) if row else None
+            if not write.holds(current):
+                return Refused(index, current)
+            item = write.result(current)
+            items.append(item)
+            rows.append((*write.key, orjson.dumps(item), *(item.get(name) for name in _INDEXED)))
+    except (TypeError, ValueError) as error:  # a bug of its caller, and no reason to end the others' writer
+        return error
+    for values in rows:
+        connection.execute(_PUT, values)
+    return Applied(tuple(items))
 
 
-def _deliver(answers: list[asyncio.Future[Outcome]], outcomes: list[Outcome | Exception] | StoreUnavailable) -> None:
+def _expire(now: Instant, limit: int, connection: sqlite3.Connection) -> int:
+    return connection.execute(_EXPIRE, (now, limit)).rowcount
+
+
+def _deliver(answers: list[asyncio.Future[Any]], outcomes: list[Any] | StoreUnavailable) -> None:
     for index, answer in enumerate(answers):
         if answer.cancelled():  # the caller went away; what it asked for was done all the same
             continue

@@ -22,7 +22,7 @@ from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.errors import InvalidInput
 from schedkit.model.jobs import Job, JobStatus, changed_attributes, job_attributes
-from schedkit.model.keys import TimerKind, job_key, jobs_listing, name_key, timer_partition
+from schedkit.model.keys import TimerKind, job_key, jobs_listing, kept_until, name_key, timer_partition
 from schedkit.model.runs import RunStatus
 from schedkit.model.schedules import Once, Schedule
 from schedkit.model.time import Instant
@@ -113,6 +113,7 @@ def finish(job: Job, last_status: RunStatus, reason: str | None, now: Instant) -
         "updated_at": now,
         "timer_partition": None,
         "timer_at": None,
+        **kept_until(now),
     }
     return Write(job_key(job.job_id), f"finish {status}", conditions, changes)
 

@@ -14,7 +14,7 @@ from schedkit.engine.when.advance import timer
 from schedkit.engine.when.occurrences import next_after
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, changed_attributes
-from schedkit.model.keys import TimerKind, job_key, run_key, runs_listing, sortable, timer_partition
+from schedkit.model.keys import TimerKind, job_key, kept_until, run_key, runs_listing, sortable, timer_partition
 from schedkit.model.runs import Run, RunStatus, run_attributes
 from schedkit.model.schedules import Once
 from schedkit.model.time import Instant
@@ -33,17 +33,19 @@ def pause(job: Job, reason: str | None, until: Instant | None, shards: int, now:
 def resume(job: Job, misfire: MisfirePolicy | None, shards: int, now: Instant) -> Write:
     """Start again. What was due while paused does not run, unless `misfire` says what happens to it.
 
-    A one-off whose time passed meanwhile has nothing left to run: it ends FAILED, MISSED_WHILE_PAUSED.
+    A one-off whose time passed meanwhile has nothing left to run: it ends FAILED, MISSED_WHILE_PAUSED. A pause that had
+    an end was over then, even if it is noticed later: what was due from its end on is due still.
     """
+    paused_through = now if job.paused_until is None else min(now, job.paused_until - 1)
     awake = replace(
         job, status=JobStatus.SCHEDULED, pause_reason=None, paused_until=None, paused_at=None, catch_up=misfire
     )
-    overdue = job.next_run_at is not None and job.next_run_at <= now
-    if misfire is None and overdue:
-        following = next_after(job.schedule, now)
+    missed = job.next_run_at is not None and job.next_run_at <= paused_through
+    if misfire is None and missed:
+        following = next_after(job.schedule, paused_through)
         awake = replace(
             awake,
-            counted_from=now,
+            counted_from=paused_through,
             zone_data=TZDATA_VERSION,
             next_run_at=following.scheduled_for if following else None,
         )
@@ -108,4 +110,5 @@ def _seen(job: Job) -> tuple[Equals, ...]:
 def _verb(job: Job, after: Job, arrow: str, shards: int, now: Instant, *more: Condition) -> Write:
     raised = replace(after, version=job.version + 1, updated_at=now)
     changes = changed_attributes(job, raised)
-    return Write(job_key(job.job_id), arrow, (*_seen(job), *more), changes | timer(raised, shards, now))
+    ended = kept_until(now) if raised.status.ended else {}
+    return Write(job_key(job.job_id), arrow, (*_seen(job), *more), changes | ended | timer(raised, shards, now))

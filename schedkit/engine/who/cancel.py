@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from schedkit.engine.who.claim import NO_TIMER
-from schedkit.model.keys import run_key
+from schedkit.model.keys import kept_until, run_key
 from schedkit.model.runs import Attempt, AttemptOutcome, Run, RunStatus, run_attributes
 from schedkit.model.time import Instant
 from schedkit.model.writes import Equals, Write
@@ -57,5 +57,5 @@ def _cancelled(run: Run, reason: str, now: Instant, conditions: tuple[Equals, ..
         run_key(run.job_id, run.scheduled_for),
         f"cancel ({reason})",
         conditions,
-        run_attributes(after) | NO_TIMER,
+        run_attributes(after) | NO_TIMER | kept_until(now),
     )

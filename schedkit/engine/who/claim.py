@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from schedkit.model.calls import Dead, Done, RetryAt, Unknown, Verdict
 from schedkit.model.jobs import Job
-from schedkit.model.keys import TimerKind, dead_listing, run_key, runs_listing, sortable, timer_partition
+from schedkit.model.keys import TimerKind, dead_listing, kept_until, run_key, runs_listing, sortable, timer_partition
 from schedkit.model.runs import (
     MAX_KEPT_ATTEMPTS,
     RECLAIM_MARGIN_MS,
@@ -141,7 +141,9 @@ def skip(job: Job, scheduled_for: Instant, due_at: Instant, reason: str, now: In
         created_at=now,
         finished_at=now,
     )
-    return Write(run_key(job.job_id, scheduled_for), "skip", (Absent(),), run_attributes(run) | listing(run))
+    return Write(
+        run_key(job.job_id, scheduled_for), "skip", (Absent(),), run_attributes(run) | listing(run) | kept_until(now)
+    )
 
 
 def listing(run: Run) -> dict[str, Any]:
@@ -204,15 +206,16 @@ def _settled(
 ) -> tuple[Run, dict[str, Any]]:
     free = replace(run, lease_owner=None, lease_expires_at=None, claim_token=None, reclaims=0)
     over = replace(free, finished_at=now)
-    dead = {**NO_TIMER, "dead_partition": dead_listing(run.tenant_id), "dead_at": sortable(now)}
+    ended_for_good = NO_TIMER | kept_until(now)
+    dead = {**ended_for_good, "dead_partition": dead_listing(run.tenant_id), "dead_at": sortable(now)}
     match verdict:
         case Done(result, http_status):
             status = RunStatus.SUCCEEDED_AFTER_CANCEL if run.cancel_requested else RunStatus.SUCCEEDED
             ended = _ended(over, AttemptOutcome.SUCCEEDED, now, called_at, http_status)
-            return replace(ended, status=status, result=result), NO_TIMER
+            return replace(ended, status=status, result=result), ended_for_good
         case RetryAt(_, error, http_status) | Dead(error, _, http_status) if run.cancel_requested:
             ended = _ended(over, AttemptOutcome.FAILED, now, called_at, http_status, error)
-            return replace(ended, status=RunStatus.CANCELLED, reason="CANCEL_REQUESTED"), NO_TIMER
+            return replace(ended, status=RunStatus.CANCELLED, reason="CANCEL_REQUESTED"), ended_for_good
         case RetryAt(at, error, http_status):
             ended = _ended(free, AttemptOutcome.FAILED, now, called_at, http_status, error)
             waiting = replace(
