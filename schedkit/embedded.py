@@ -92,7 +92,7 @@ class Embedded:
         """The job of a run as the API shows it, for those who print what happens."""
         item = await self.world.store.get(job_key(run.job_id))
         assert item is not None, "jobs are never deleted"
-        return job_out(job_of(item))
+        return job_out(job_of(item), self.world.registered)
 
 
 @contextlib.asynccontextmanager

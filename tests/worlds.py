@@ -38,13 +38,14 @@ from schedkit.model.runs import Run, run_of
 from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Instant, parse_rfc3339, rfc3339
 from schedkit.model.timers import Timer
 from schedkit.model.writes import Item, Key, Outcome, Write
-from schedkit.ports import Page, Store, World
+from schedkit.ports import Clock, Page, Store, World
 from schedkit.roles.dispatcher import Dispatcher
 from schedkit.roles.executor import Executor
 from schedkit.roles.loader import Loader
 from schedkit.roles.meter import Meter
 from schedkit.roles.pool import Pool
 from schedkit.roles.recovery import recount_all, release_lost
+from schedkit.roles.retention import Retention
 
 HORIZON_MS: Final = 60 * SECOND_MS  # as in the embedded profile
 FOREVER_MS: Final = 100 * 365 * DAY_MS
@@ -211,6 +212,9 @@ class Line:
         ask = partial(self._store.page, partition, limit=limit, index=index, prefix=prefix, cursor=cursor)
         return await self._through(partial(ask, newest_first=newest_first))
 
+    async def expire(self, now: Instant, limit: int) -> int:
+        return await self._through(partial(self._store.expire, now, limit))
+
     async def _through(self, verb: Callable[[], Awaitable[Answer]], writes: Sequence[Write] = ()) -> Answer:
         nth, self.made = self.made, self.made + 1
         if self.dead or nth == self.dies_before:
@@ -295,10 +299,10 @@ class Virtual:
 
     # ── processes ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def new_world(self, line: Line | None = None) -> World:
+    def new_world(self, line: Line | None = None, *, clock: Clock | None = None) -> World:
         """The ports of one more process: its own buckets and queue, the common rest."""
         return World(
-            clock=self.clock,
+            clock=clock or self.clock,
             chance=self.chance,
             store=line or Line(self.store),
             buckets=MemoryBuckets(self.clock),
@@ -310,7 +314,7 @@ class Virtual:
         )
 
     async def boot(self, *, alone: bool = True, serving: bool = True, slots: int = SLOTS) -> Process:
-        """Start a scheduler as the embedded profile does, and its API; `alone`: with recovery, `serving`: with roles."""
+        """Start a scheduler and its API. `alone`: with recovery, as embedded does; `serving`: its roles run."""
         line = Line(self.store)
         world = self.new_world(line)
         if alone:
@@ -328,7 +332,8 @@ class Virtual:
         process = Process(world, line, executor, Loader(world), Dispatcher(world), pools, meter, settled)
         if serving:
             await process.loader.poll()
-            roles = (process.loader.serve, process.dispatch, *(pool.serve for pool in pools.values()))
+            retention = Retention(world)
+            roles = (process.loader.serve, process.dispatch, retention.serve, *(pool.serve for pool in pools.values()))
             process.tasks += [asyncio.create_task(serve()) for serve in roles]
         self._clients.append(self.client_of(world, meter))
         await settle()

@@ -61,7 +61,7 @@ async def batch_create(
             job, replayed = await create(world, tenant, bodies.read(bodies.JobCreate, given), key)
         except SchedkitError as error:
             return {"status": error.status, "error": strict_json.loads(bytes(problem(error, request_id).body))}
-        return {"status": 200 if replayed else 201, "job": job_out(job)}
+        return {"status": 200 if replayed else 201, "job": job_out(job, world.registered)}
 
     return {"results": await asyncio.gather(*(one(entry) for entry in body.jobs))}
 
@@ -79,7 +79,7 @@ async def create_job(
         response.status_code = 200
         response.headers["Idempotent-Replayed"] = "true"
     response.headers["Location"] = f"/v1/jobs/{job.job_id}"
-    return job_out(job)
+    return job_out(job, world.registered)
 
 
 @router.get("", summary="List jobs")
@@ -119,7 +119,7 @@ async def list_jobs(
         scanned += len(page.items)
         cursor = page.cursor
         if cursor is None or len(found) >= limit or scanned >= MAX_SCANNED:
-            return {"items": [job_out(job) for job in found], "next_cursor": cursor}
+            return {"items": [job_out(job, world.registered) for job in found], "next_cursor": cursor}
 
 
 @router.post("/{ref}:pause", summary="Stop future runs, keep the job")
@@ -135,7 +135,7 @@ async def pause_job(
     async for job in _attempts(world, tenant, ref):
         if await _landed(world, operate.pause(job, body.reason, until, world.shards, world.clock.now())):
             break
-    return job_out(await find_job(world, tenant, job.job_id))
+    return job_out(await find_job(world, tenant, job.job_id), world.registered)
 
 
 @router.post("/{ref}:resume", summary="Start again; say what happens to missed runs")
@@ -150,7 +150,7 @@ async def resume_job(
             break  # it runs already: nothing to do
         if await _landed(world, operate.resume(job, body.misfire, world.shards, world.clock.now())):
             break
-    return job_out(await find_job(world, tenant, job.job_id))
+    return job_out(await find_job(world, tenant, job.job_id), world.registered)
 
 
 @router.post("/{ref}:trigger", summary="Run once now, outside the schedule")
@@ -222,7 +222,7 @@ async def job_next(
 @router.get("/{ref}", summary="One job with its last ten runs")
 async def get_job(world: WorldDep, tenant: TenantDep, ref: str) -> dict[str, Any]:
     job = await find_job(world, tenant, ref)
-    return job_out(job) | {"recent_runs": await recent_runs(world, job)}
+    return job_out(job, world.registered) | {"recent_runs": await recent_runs(world, job)}
 
 
 @router.patch("/{ref}", summary="Change the given fields")
@@ -237,7 +237,7 @@ async def edit_job(
         _require_version(job, if_match)
         wanted = job_changed(job, body, world, world.clock.now())
         if wanted == job:
-            return job_out(job)
+            return job_out(job, world.registered)
         if wanted.schedule != job.schedule:
             await _require_no_run(world, job)
         writes = [operate.edit(job, wanted, world.shards, world.clock.now())]
@@ -245,7 +245,7 @@ async def edit_job(
             writes.append(await _take_name(world, wanted))
         if await _landed(world, *writes):
             break
-    return job_out(await find_job(world, tenant, job.job_id))
+    return job_out(await find_job(world, tenant, job.job_id), world.registered)
 
 
 @router.delete("/{ref}", summary="Cancel for good")
@@ -259,7 +259,7 @@ async def cancel_job(
             break
         job = await find_job(world, tenant, job.job_id)
     await _cancel_open_runs(world, job, running == "cancel")
-    return job_out(await find_job(world, tenant, job.job_id))
+    return job_out(await find_job(world, tenant, job.job_id), world.registered)
 
 
 async def create(world: World, tenant: str, body: bodies.JobCreate, key: str | None) -> tuple[Job, bool]:

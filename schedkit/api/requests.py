@@ -18,7 +18,7 @@ MAX_LIMIT: Final = 500
 MAX_SCANNED: Final = 10_000  # items a filtered list looks at before it answers with what it has, and a cursor
 
 
-def world_of(request: Request) -> World:
+async def world_of(request: Request) -> World:
     world = request.app.state.world
     assert isinstance(world, World), "the app is made with a world"
     return world
@@ -48,7 +48,7 @@ def body_of(model: type[Model], *, optional: bool = False) -> Callable[[Request]
     return reader
 
 
-def tenant_of(request: Request) -> str:
+async def tenant_of(request: Request) -> str:
     """The caller's tenant, from its credential: without credentials there is one."""
     return DEFAULT_TENANT
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from schedkit.engine.when import zones
@@ -14,8 +15,8 @@ from schedkit.model.schedules import Cron, Interval, Occurrence, Once, Schedule
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
 
 
-def job_out(job: Job) -> dict[str, Any]:
-    """A job as the API shows it. A paused job has no next run."""
+def job_out(job: Job, registered: Mapping[str, str]) -> dict[str, Any]:
+    """A job as the API shows it. A paused job has no next run; `registered` says where a target_id leads now."""
     next_run_at = job.next_run_at if job.status is JobStatus.SCHEDULED else None
     return {
         "job_id": job.job_id,
@@ -25,7 +26,7 @@ def job_out(job: Job) -> dict[str, Any]:
         "status": job.status.value,
         "status_reason": job.status_reason,
         "schedule": schedule_out(job.schedule),
-        "target": target_out(job.target),
+        "target": target_out(job.target, registered),
         "payload": json.loads(job.payload) if job.payload is not None else None,
         "priority": job.priority.value,
         "dispatch_window_seconds": seconds(job.window_ms),
@@ -146,8 +147,12 @@ def occurrence_out(occurrence: Occurrence, start_at: Instant) -> dict[str, Any]:
     }
 
 
-def target_out(target: HttpTarget) -> dict[str, Any]:
-    where = {"url": target.url} if target.target_id is None else {"target_id": target.target_id, "path": target.path}
+def target_out(target: HttpTarget, registered: Mapping[str, str]) -> dict[str, Any]:
+    where: dict[str, Any] = {"url": target.url}
+    if target.target_id is not None:
+        base = registered.get(target.target_id)
+        url = base.rstrip("/") + target.path if base is not None else None
+        where = {"target_id": target.target_id, "path": target.path, "url": url}
     return {
         "type": "HTTP",
         **where,

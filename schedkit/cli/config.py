@@ -15,7 +15,7 @@ from schedkit.cli import settings_edit
 from schedkit.cli.failures import Code, ExitCode, Refusal
 from schedkit.cli.frame import noun, verb
 from schedkit.cli.invocation import Invocation
-from schedkit.cli.output import Column, Items, One, raw
+from schedkit.cli.output import Column, Items, One, dash, raw
 from schedkit.cli.settings import DEFAULTS, SYSTEM_FILE, check, invalid, project_file, user_file
 from schedkit.errors import InvalidInput, NotFound, Reason
 
@@ -39,13 +39,17 @@ def list_settings(
       schedkit config list
       schedkit config list --origin
     """
+    found = me.settings.values
+    known = sorted({*DEFAULTS, "context", *found})
     items = [
-        {"key": key, "value": setting.value, "origin": setting.origin}
-        for key, setting in sorted(me.settings.values.items())
+        {"key": key, "value": found[key].value, "origin": found[key].origin}
+        if key in found
+        else {"key": key, "value": None, "origin": "not set"}
+        for key in known
     ]
     columns = (
         Column("KEY", "key"),
-        Column("VALUE", "value"),
+        Column("VALUE", "value", lambda doc: dash(doc["value"])),
         Column("FROM", "origin", wide=not origin),
     )
     me.show(Items(SCHEMA, items, columns, "key", "nothing is set"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Annotated, Any
 
 import typer
@@ -125,7 +126,9 @@ def check(
             lines.append(
                 f"{show.line(doc['expression'])}   {'no traps' if not said else doc['meaning'] or ''}".rstrip()
             )
-            lines += [f"  {'X' if doc['error'] else '!'} {show.line(text)}" for text in said]
+            for text in said:
+                marked = f"  {'X' if doc['error'] else '!'} {show.line(text)}"
+                lines += textwrap.wrap(marked, me.style.screen.width, subsequent_indent="    ")
         else:
             lines += [(doc["expression"], text) for text in said] or [(doc["expression"], "no traps")]
     invalid = any(doc["error"] or any(trap["code"] == "NEVER_FIRES" for trap in doc["traps"]) for doc in found)

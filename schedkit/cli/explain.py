@@ -17,7 +17,6 @@ from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Column, Items, One
 
 KINDS: Final = ("error", "client", "job status", "run status", "skip reason", "word", "exit codes")
-PAGE: Final = "docs/words.md"
 
 
 @cache

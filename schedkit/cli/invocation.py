@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from schedkit.cli import output, values
-from schedkit.cli.failures import Code, ExitCode, Refusal, printable
+from schedkit.cli.failures import Code, ExitCode, Refusal, exit_code, printable
 from schedkit.cli.output import Items, One, Screen, Style, View
 from schedkit.cli.settings import Context, Settings, load
 from schedkit.errors import InvalidInput, Reason, SchedkitError
@@ -25,6 +25,8 @@ from schedkit.errors import InvalidInput, Reason, SchedkitError
 if TYPE_CHECKING:
     from schedkit.cli.frame import Change
     from schedkit.client import Client
+
+T = TypeVar("T")
 
 ASKING_AFTER_S: Final = 0.3  # what people do not notice
 TOKEN_COMMAND_S: Final = 30
@@ -40,6 +42,7 @@ class Invocation:
     sleep: Callable[[float], None] = time.sleep
     remembered: dict[str, str] = field(default_factory=dict)  # what was looked up for this line
     _client: Client | None = None
+    _lost: bool = False
 
     # Settings
 
@@ -177,14 +180,29 @@ class Invocation:
         live = self.style.screen.terminal and self.style.format in ("table", "wide")
         seen: dict[str, str] = {}
         painted = 0
+        view: View | None = look()
         while True:
-            view = look()
-            if live:
+            if view is not None and live:
                 painted = self._repaint(view, painted)
-            else:
+            elif view is not None:
                 for line in _changes(view, self.style, seen):
                     output.write(line)
             self.sleep(pause_s)
+            view = self.again(look)
+
+    def again(self, look: Callable[[], T]) -> T | None:
+        """Look once more; None while the server is away, since whoever watches wants to see it come back."""
+        try:
+            found = look()
+        except SchedkitError as trouble:
+            if exit_code(trouble) is not ExitCode.UNREACHABLE:
+                raise
+            if not self._lost:
+                self.say(f"lost {self.context.name} ({trouble.detail}); trying again, ctrl+c stops")
+            self._lost = True
+            return None
+        self._lost = False
+        return found
 
     def _repaint(self, view: View, painted: int) -> int:
         text = output.render(view, self.style) or (view.empty if isinstance(view, Items) else "")

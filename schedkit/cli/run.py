@@ -1,6 +1,6 @@
 """`schedkit run`: look at runs, wait for them, cancel them, follow them.
 
-RUN is a run id, JOB@TIME (digest@09:00), JOB@last, or JOB alone for its newest run.
+RUN is a run id, JOB@TIME (digest@09:00), JOB@last, JOB@next, or JOB alone for its newest run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from schedkit.model.runs import RunStatus
 app = noun("Look at runs, wait for them, cancel them")
 
 Option = typer.Option
-RUN_HELP: Final = "Run id, JOB@TIME, JOB@last or JOB (its newest run)."
+RUN_HELP: Final = "Run id, JOB@TIME, JOB@last, JOB@next, or JOB: its newest run."
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=complete.runs)]
 Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP, autocompletion=complete.runs)]
 STATUSES: Final = [status.value for status in RunStatus]
@@ -126,10 +126,10 @@ def wait_run(
 
     Examples:
       schedkit run wait digest@09:00
-      schedkit run wait tea --for running --timeout 1m
+      schedkit run wait tea@next --for running --timeout 1m
     """
     goal = values.choice(until, ("finished", "running"), "--for")
-    waiting.finish(me, waiting.resolve(me, run), timeout, goal)
+    waiting.finish(me, waiting.resolve(me, run, to_come=True), timeout, goal)
 
 
 @verb(app, "cancel")
@@ -182,8 +182,13 @@ def tail_runs(
     seen: dict[str, None] = {}
     left = limit
     first = True
+
+    def look() -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = me.client.list_runs(limit=TAIL_PAGE, job=job, status=statuses)["items"]
+        return items
+
     while True:
-        page = me.client.list_runs(limit=TAIL_PAGE, job=job, status=statuses)["items"]
+        page = look() if first else me.again(look) or []
         ended = [found for found in page if RunStatus(found["status"]).final and _key(found) not in seen]
         ended.sort(key=lambda found: str(found.get("finished_at")))
         seen |= {_key(found): None for found in ended}

@@ -85,7 +85,7 @@ def _said(run: Run, last: Attempt, now: Instant) -> str:
         case RunStatus.RETRY_WAIT:
             return f"{answer}, again in {show.span((run.not_before or now) - now)}"
         case RunStatus.SUCCEEDED if len(run.attempts) > 1:
-            return f"{answer}, same idempotency key: the target can tell that it is the same run"
+            return f"{answer}, same idempotency key as before"
         case RunStatus.SUCCEEDED:
             return f"{answer} in {took}, {show.span(last.lag_ms)} after its time"
         case _:

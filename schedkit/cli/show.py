@@ -9,6 +9,7 @@ from schedkit.cli.values import local
 from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Instant, parse_rfc3339, to_datetime
 
 DASH: Final = "-"
+HEARD_MS: Final = 100  # what an answer takes to come back: `--in 30s` is still `in 30 s` when it is shown
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")  # never the machine's language
 
 # The colour of a state; its word is always there too.
@@ -62,8 +63,8 @@ def away(at: Instant, now: Instant) -> str:
     delta = at - now
     if abs(delta) < SECOND_MS:
         return "now"
-    whole = round(delta / SECOND_MS) * SECOND_MS
-    return f"in {span(whole)}" if whole > 0 else f"{span(whole)} ago"
+    whole = (abs(delta) + HEARD_MS) // SECOND_MS * SECOND_MS
+    return f"in {span(whole)}" if delta > 0 else f"{span(whole)} ago"
 
 
 def compact(span_ms: float) -> str:

@@ -58,6 +58,7 @@ def up(
     """
     if detach:
         return _detached(me, port, host, data, ephemeral, no_demo)
+    began = time.monotonic()  # before the imports: they are most of the start
     from schedkit.embedded import Settings
 
     networks = tuple(
@@ -75,7 +76,7 @@ def up(
         level=logging.WARNING, format="%(asctime)s.%(msecs)03d  %(levelname)s  %(message)s", datefmt="%H:%M:%S"
     )
     logging.getLogger("schedkit").setLevel(logging.DEBUG if me.given.get("verbose") else logging.WARNING)
-    asyncio.run(_serve(me, settings))
+    asyncio.run(_serve(me, settings, began))
 
 
 def down(
@@ -118,13 +119,12 @@ def down(
     me.show(One("schedkit.down/v1", {"stopped": pid, "wiped": wipe}, lines))
 
 
-async def _serve(me: Invocation, settings: Settings) -> None:
+async def _serve(me: Invocation, settings: Settings, began: float) -> None:
     """Run until asked to stop."""
     from schedkit import embedded
     from schedkit.adapters.sqlite.folder import DataFolder
     from schedkit.demo import seed
 
-    began = time.monotonic()
     stop = asyncio.Event()
     _on_signals(stop)
     embedded.check(settings)

@@ -46,8 +46,10 @@ def until(me: Invocation, run_id: str, patience: str, goal: str = "finished") ->
     began = time.monotonic()
     deadline = began + values.duration_ms(patience, "--timeout") / 1_000
     pause_s, last, told = FIRST_LOOK_S, "it has not started", not sys.stderr.isatty()
+    looked = False
     while True:
-        run = _look(me, run_id)
+        run = me.again(lambda: _look(me, run_id)) if looked else _look(me, run_id)
+        looked = True
         if run is not None:
             last = f"it is {run['status']}"
             started = goal == "running" and run["status"] != RunStatus.RETRY_WAIT
@@ -85,8 +87,11 @@ def _may_come(run_id: str) -> bool:
     return due + MAY_COME_MS >= values.now_ms()
 
 
-def resolve(me: Invocation, text: str) -> str:
-    """A run id from what people type: the id itself, JOB@TIME, JOB@last, or JOB alone for its newest run."""
+def resolve(me: Invocation, text: str, *, to_come: bool = False) -> str:
+    """A run id from what people type: the id itself, JOB@TIME, JOB@last, JOB@next, or JOB alone for its newest run.
+
+    With `to_come`, a job that has not run yet stands for its next run.
+    """
     job, at, when = text.rpartition("@")
     if not at:
         head, colon, tail = text.partition(":")
@@ -94,12 +99,19 @@ def resolve(me: Invocation, text: str) -> str:
             return text
         job, when = text, "last"
     if when == "last":
-        newest = me.client.job_runs(job, limit=1)["items"]
-        if not newest:
-            raise NotFound(
-                Reason.RUN_NOT_FOUND, f"{job} has not run yet", fix=[f"schedkit job next {job}"], field="RUN"
-            )
-        return str(newest[0]["run_id"])
+        if newest := me.client.job_runs(job, limit=1)["items"]:
+            return str(newest[0]["run_id"])
+        if at or not to_come:
+            raise _no_run(job, "has not run yet")
+        when = "next"
     found = me.client.get_job(job)
+    if when == "next":
+        if not found.get("next_run_at"):
+            raise _no_run(job, f"has no next run: it is {found.get('status')}")
+        return f"{found['job_id']}:{found['next_run_at']}"
     zone = me.zone or found["schedule"].get("time_zone")
     return f"{found['job_id']}:{rfc3339(values.instant(when, zone=zone, field='RUN'))}"
+
+
+def _no_run(job: str, said: str) -> NotFound:
+    return NotFound(Reason.RUN_NOT_FOUND, f"{job} {said}", fix=[f"schedkit job show {job}"], field="RUN")

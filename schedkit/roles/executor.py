@@ -154,12 +154,14 @@ class Executor:
             if isinstance(outcome, Applied):
                 return job_of(outcome.item)
             assert outcome.current is not None, "jobs are never deleted"
-            job = job_of(outcome.current)
-            if job.last_run == scheduled_for:  # by us, in a write whose reply was lost
-                return job
-            still_there = job.held == scheduled_for if start.held else job.next_run_at == scheduled_for
-            if job.status is not JobStatus.SCHEDULED or not still_there:
+            fresh = job_of(outcome.current)
+            still_there = fresh.held == scheduled_for if start.held else fresh.next_run_at == scheduled_for
+            untouched = fresh.version == job.version  # no verb of an operator came between: only the schedule went on
+            if fresh.last_run == scheduled_for or (untouched and not still_there):
+                return fresh  # advanced by us, in a write whose reply was lost, or by another who saw our claim
+            if fresh.status is not JobStatus.SCHEDULED or not still_there:
                 return None
+            job = fresh
 
     # ── a retry is due, a lease has ended ────────────────────────────────────────────────────────────────────────
 

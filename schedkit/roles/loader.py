@@ -36,17 +36,18 @@ class Loader:
     async def poll(self) -> int:
         """Copy the timers that came near since the last pass; returns how many."""
         world = self._world
-        until = world.clock.now() + world.horizon_ms
+        now = world.clock.now()
+        until = now + world.horizon_ms
+        set_back = until < self._loaded_until  # the clock was: what was made since lies ahead, and is not loaded yet
+        since = now if set_back else self._loaded_until
         loaded = 0
         for partition in self._partitions():
             last: Timer | None = None
-            while page := await world.store.timers(
-                partition, since=self._loaded_until, until=until, limit=PAGE, after=last
-            ):
+            while page := await world.store.timers(partition, since=since, until=until, limit=PAGE, after=last):
                 await world.buckets.add(page)
                 loaded += len(page)
                 last = page[-1]
-        self._loaded_until = max(self._loaded_until, until)
+        self._loaded_until = until
         return loaded
 
     async def sweep(self) -> int:
@@ -71,7 +72,7 @@ class Loader:
         while True:
             try:
                 await self.poll()
-                if world.clock.now() - self._swept_at >= MINUTE_MS:
+                if abs(world.clock.now() - self._swept_at) >= MINUTE_MS:
                     self._swept_at = world.clock.now()
                     if found := await self.sweep():
                         log.warning("%d timers were found after their time and sent again", found)
@@ -79,7 +80,7 @@ class Loader:
                 log.error("loading timers: %s", error)
                 await world.clock.sleep(STORE_PAUSE_MS)
                 continue
-            await world.clock.sleep(world.horizon_ms / PASSES_PER_HORIZON)
+            await world.clock.sleep(min(world.horizon_ms / PASSES_PER_HORIZON, MINUTE_MS))
 
     def _partitions(self) -> list[str]:
         return [f"{kind}#{shard}" for kind in TimerKind for shard in range(self._world.shards)]

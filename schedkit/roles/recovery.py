@@ -16,8 +16,8 @@ from schedkit.engine.who.claim import release
 from schedkit.errors import InvalidInput
 from schedkit.model.jobs import DEFAULT_TENANT, job_of
 from schedkit.model.keys import Index, TimerKind, jobs_listing
-from schedkit.model.runs import RunStatus, run_of
-from schedkit.model.time import MAX_INSTANT
+from schedkit.model.runs import RECLAIM_MARGIN_MS, Run, RunStatus, run_of
+from schedkit.model.time import MAX_INSTANT, Instant
 from schedkit.model.timers import Timer
 from schedkit.model.writes import Applied, Key, Write
 from schedkit.ports import World
@@ -64,7 +64,13 @@ async def release_lost(world: World) -> int:
             last = page[-1]
             for timer in page:
                 item = await world.store.get(timer.key)
-                if item is not None and item["status"] == RunStatus.RUNNING:
-                    write = release(run_of(item), shards=world.shards, now=world.clock.now())
+                now = world.clock.now()
+                if item is not None and item["status"] == RunStatus.RUNNING and _lives(run_of(item), now):
+                    write = release(run_of(item), shards=world.shards, now=now)
                     released += isinstance(await world.store.apply(write), Applied)
     return released
+
+
+def _lives(run: Run, now: Instant) -> bool:
+    """Somebody would have to wait for this lease. One that was released has ended, so no page is walked in circles."""
+    return run.lease_expires_at is not None and run.lease_expires_at + RECLAIM_MARGIN_MS >= now

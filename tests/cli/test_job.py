@@ -39,7 +39,7 @@ def test_create_prints_what_runs_when_and_under_which_key(cli: Cli, server: Fake
     assert result.exit_code == 0
     assert result.stdout == (
         f"created job tea ({JOB_ID}) in {server.url[7:]}\n"
-        "  runs      once, Mon 2026-09-28 23:41:02 +02:00, in 31 s\n"
+        "  runs      once, Mon 2026-09-28 23:41:02 +02:00, in 30 s\n"
         "  target    demo-echo  POST http://127.0.0.1:8700/_demo/echo\n"
         f"  key       {JOB_ID}:2026-09-28T21:41:02Z   the target gets it as Idempotency-Key, the same on each retry\n"
         "next:  schedkit job runs tea -w      schedkit job cancel tea\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import JOB, RUN, FakeServer, environment, page, process
+from tests.cli.conftest import JOB, RUN, Cli, FakeServer, environment, page, process
 
 HEAVY = ("boto3", "httpx", "textual", "aiohttp", "fastapi", "croniter", "uvicorn", "tzdata", "rich", "yaml", "tomlkit")
 LOADED = """
@@ -25,9 +25,7 @@ finally:
 """
 
 
-@pytest.mark.parametrize(
-    "args", [["--help"], ["-h"], ["--version"], [], ["job", "--help"], ["job", "create", "-h"], ["cron", "next", "-h"]]
-)
+@pytest.mark.parametrize("args", [["--help"], ["-h"], ["job", "create", "-h"], ["cron", "next", "--help"]])
 def test_help_loads_nothing_heavy(args: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOADED.format(HEAVY), *args],
@@ -87,7 +85,7 @@ def test_a_closed_pipe_is_no_crash(server: FakeServer) -> None:
     assert done.stdout.splitlines()[-1] in ("0", "1", "141")
 
 
-@pytest.mark.parametrize("form", ["table", "json", "yaml", "csv", "jsonl"])
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_names_the_encoding_cannot_show_are_escaped(form: str, server: FakeServer) -> None:
     server.answer("GET /v1/jobs", 200, page({**JOB, "name": "naïve 😀"}))
     done = process("job", "list", "-o", form, SCHEDKIT_URL=server.url, PYTHONIOENCODING="ascii")
@@ -204,11 +202,11 @@ def test_completion_is_quiet_when_the_server_is_down() -> None:
     assert complete("schedkit job show di", SCHEDKIT_URL="http://127.0.0.1:1") == []
 
 
-def test_completion_scripts(home: Path) -> None:
+def test_completion_scripts(offline: Cli, home: Path) -> None:
     for shell in ("bash", "zsh", "fish", "powershell"):
-        assert "_SCHEDKIT_COMPLETE" in process("completion", shell).stdout
-    done = process("completion", "bash", "--install")
-    assert done.returncode == 0
+        assert "_SCHEDKIT_COMPLETE" in offline("completion", shell).stdout
+    done = offline("completion", "bash", "--install")
+    assert done.exit_code == 0
     assert (home / ".bashrc").exists()
     assert os.fspath(home) in done.stdout
-    assert process("completion", "tcsh").returncode == 9
+    assert offline("completion", "tcsh").exit_code == 9

@@ -31,6 +31,16 @@ def test_a_job_that_never_ran_has_no_last_run(cli: Cli, server: FakeServer) -> N
     assert "digest has not run yet" in result.stderr
 
 
+def test_waiting_for_a_job_that_never_ran_is_waiting_for_its_next_run(cli: Cli, server: FakeServer) -> None:
+    server.answer("GET /v1/jobs/digest/runs", 200, page())
+    upcoming = f"{JOB_ID}:2099-09-28T12:00:00Z"
+    server.answer(f"GET /v1/runs/{upcoming}", 200, {**RUN, "run_id": upcoming})
+    for text in ("digest", "digest@next"):
+        assert cli("run", "wait", text).exit_code == 0
+        assert server.last.path == f"/v1/runs/{upcoming}"
+    assert cli("run", "wait", "digest@last").exit_code == 3
+
+
 def test_show_has_attempts_epochs_and_the_answer(cli: Cli, server: FakeServer) -> None:
     text = cli("run", "show", RUN_ID, "--response", "--utc").stdout
     assert "1  epoch 1  2026-09-28 12:00:00.003 +00:00  SUCCEEDED  200  in 4 ms  (3 ms late)" in text
@@ -111,6 +121,18 @@ def test_watch_in_a_pipe_prints_what_changed(cli: Cli, server: FakeServer, monke
     result = cli("run", "list", "-w")
     assert result.exit_code == 130
     assert [json.loads(line)["status"] for line in result.stdout.splitlines()] == ["RUNNING", "SUCCEEDED"]
+
+
+def test_watching_and_tailing_outlive_a_restart_of_the_server(
+    cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedkit.cli.app.Invocation", partial(Invocation, sleep=lambda _: None))
+    later = {**RUN, "finished_at": "2026-09-28T13:00:00Z"}
+    away = [(503, problem(503, "STORE_UNAVAILABLE"))] * 10
+    server.answers["GET /v1/runs"] = [(200, page(RUN)), *away, (200, page(later))]
+    result = cli("run", "tail", "-n", "2", "--timeout", "60s")
+    assert (result.exit_code, result.stdout.count("ok     digest")) == (0, 2)
+    assert result.stderr.count("lost ") == 1
 
 
 def test_watch_on_a_terminal_repaints(cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,6 +237,32 @@ async def test_a_cursor_that_no_page_gave_is_refused(store: Store, cursor: str) 
         await store.page("P", limit=1, cursor=cursor)
 
 
+# ── items that end by themselves ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_only_what_has_expired_is_forgotten_with_all_its_index_entries(store: Store) -> None:
+    await store.apply_all(
+        [
+            create(A, expires_at=9, **due(5), **listed("1"), **dead("1")),
+            create(B, expires_at=10, **due(5), **listed("2"), **dead("2")),
+            create(C, **due(5), **listed("3"), **dead("3")),
+        ]
+    )
+    assert await store.expire(10, 99) == 1
+    assert [await store.get(A), (await store.get(B) or {}).get("expires_at")] == [None, 10]
+    assert await store.timers("D#0", until=9, limit=9) == (timer(5, B), timer(5, C))
+    assert await paged(store, "LIST", 9, index=Index.LISTED) == ["b", "c"]
+    assert await paged(store, "DEAD", 9, index=Index.DEAD) == ["b", "c"]
+    assert await paged(store, "P", 9) == ["b"]
+    assert await store.expire(10, 99) == 0
+    assert isinstance(await store.apply(create(A, n=1)), Applied), "its key is free again"
+
+
+async def test_expiry_goes_in_steps_of_the_limit(store: Store) -> None:
+    await store.apply_all([create(Key("P", str(n)), expires_at=n) for n in range(5)])
+    assert [await store.expire(100, 2) for _ in range(4)] == [2, 2, 1, 0]
+
+
 # ── many at once ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

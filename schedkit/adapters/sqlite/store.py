@@ -183,7 +183,8 @@ class SqliteStore:
         connection = self._connect()
         while True:
             group, closing = self._waiting()
-            self._commit(connection, group)
+            if group or not closing:
+                self._commit(connection, group)
             if closing:
                 connection.close()
                 return

@@ -6,7 +6,7 @@
         created = client.create_job({
             "name": "digest",
             "schedule": {"type": "CRON", "cron": "0 8 * * *", "time_zone": "America/New_York"},
-            "target": {"url": "https://email.internal/digests", "method": "POST"},
+            "target": {"url": "https://email.internal/digests", "method": "POST"}
         })
         print(created.job["next_run_at"])
 
@@ -22,28 +22,17 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 import httpx
 
 from schedkit import __version__
-from schedkit.errors import (
-    Conflict,
-    Internal,
-    InvalidInput,
-    NotAllowed,
-    NotFound,
-    QuotaExceeded,
-    Reason,
-    SchedkitError,
-    StoreUnavailable,
-    TooLarge,
-    Unauthenticated,
-    Unprocessable,
-)
+from schedkit.client.problems import Answer, Trouble, Unreachable, answer_of, cause
+from schedkit.errors import InvalidInput, Reason, SchedkitError
+
+__all__ = ["Answer", "Client", "Created", "Trouble", "Unreachable", "new_idempotency_key"]
 
 DEFAULT_URL: Final = "http://127.0.0.1:8700"
 DEFAULT_TIMEOUT_S: Final = 10.0
@@ -55,55 +44,6 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 RETRIED_STATUSES: Final = (502, 503, 504)
 
 Doc = dict[str, Any]  # a JSON object, its fields named as in the HTTP API
-
-
-class Trouble(StrEnum):
-    """Codes of what can go wrong before a scheduler answers; the server's own are `schedkit.errors.Reason`."""
-
-    UNREACHABLE = "UNREACHABLE"
-
-
-class Unreachable(SchedkitError):
-    """No scheduler answered. Whether a change arrived is unknown; repeat it with the same `idempotency_key`."""
-
-    status = 503
-
-    def __init__(
-        self,
-        detail: str,
-        *,
-        url: str,
-        idempotency_key: str | None = None,
-        refused: bool = False,
-        why: str | None = None,
-    ) -> None:
-        super().__init__(cast(Reason, Trouble.UNREACHABLE), detail, why=why)
-        self.url = url
-        self.idempotency_key = idempotency_key
-        self.refused = refused  # nobody listens there, so nothing was sent
-
-
-_BY_STATUS: Final[Mapping[int, type[SchedkitError]]] = {
-    400: InvalidInput,
-    401: Unauthenticated,
-    403: NotAllowed,
-    404: NotFound,
-    405: InvalidInput,
-    409: Conflict,
-    412: Conflict,
-    413: TooLarge,
-    422: Unprocessable,
-    429: QuotaExceeded,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A successful answer: its status, its headers, and its JSON."""
-
-    status: int
-    headers: Mapping[str, str]
-    data: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +265,7 @@ class Client:
                 continue
             retried = repeatable and response.status_code in RETRIED_STATUSES
             if not (retried and self._back_off(attempt, deadline, response.headers.get("retry-after"))):
-                return _answer(response, idempotency_key)
+                return answer_of(response, idempotency_key)
         raise AssertionError("the last try returns or raises")
 
     def _doc(self, method: str, path: str, **rest: Any) -> Doc:
@@ -357,7 +297,7 @@ class Client:
         except httpx.ConnectError as error:
             outcome = "refused"
             raise Unreachable(
-                f"{self.url} does not take connections: {_cause(error)}", url=self.url, refused=True
+                f"{self.url} does not take connections: {cause(error)}", url=self.url, refused=True
             ) from error
         except httpx.TimeoutException as error:
             outcome = "timeout"
@@ -369,7 +309,7 @@ class Client:
             raise InvalidInput(Reason.INVALID_ARGUMENT, f"{self.url} is no http or https URL: {error}") from error
         except httpx.HTTPError as error:
             outcome = type(error).__name__
-            raise Unreachable(f"the connection to {self.url} broke: {_cause(error)}", url=self.url) from error
+            raise Unreachable(f"the connection to {self.url} broke: {cause(error)}", url=self.url) from error
         finally:
             if self.on_exchange is not None:
                 self.on_exchange(method, path, outcome, (time.monotonic() - started) * 1_000)
@@ -409,68 +349,6 @@ class Client:
 def new_idempotency_key() -> str:
     """A key no other request has: 128 bits of chance."""
     return secrets.token_hex(16)
-
-
-def _answer(response: httpx.Response, idempotency_key: str | None) -> Answer:
-    data: Any = None
-    if response.content:
-        try:
-            data = response.json()
-        except ValueError:
-            data = response.text
-    if response.is_success:
-        return Answer(response.status_code, response.headers, data)
-    raise _refusal(response, data, idempotency_key)
-
-
-def _refusal(response: httpx.Response, problem: Any, idempotency_key: str | None) -> SchedkitError:
-    """The error of an answer that is none of 2xx."""
-    status = response.status_code
-    if not isinstance(problem, dict) or "reason" not in problem:
-        where = f"{response.request.url.scheme}://{response.request.url.netloc.decode()}"
-        return Unreachable(
-            f"{where} answered http {status}, and not as a schedkit server does",
-            url=where,
-            idempotency_key=idempotency_key,
-            why="something else listens there, or stands in between",
-        )
-    told: Doc = problem
-    standard = {"type", "title", "status", "detail", "reason", "why", "fix", "field", "retry_after_seconds"}
-    extra = {name: value for name, value in told.items() if name not in standard} | {"http_status": status}
-    if idempotency_key is not None:
-        extra["idempotency_key"] = idempotency_key
-    detail = str(told.get("detail") or told.get("title") or f"http {status}")
-    if status == httpx.codes.SERVICE_UNAVAILABLE:
-        error: SchedkitError = StoreUnavailable(detail, why=told.get("why"), fix=told.get("fix") or ())
-        error.reason = _reason(told["reason"])
-        error.retry_after_seconds = told.get("retry_after_seconds") or error.retry_after_seconds
-        error.extra = extra
-        return error
-    kind = _BY_STATUS.get(status, Internal if status >= 500 else InvalidInput)
-    return kind(
-        _reason(told["reason"]),
-        detail,
-        why=told.get("why"),
-        fix=told.get("fix") or (),
-        field=told.get("field"),
-        retry_after_seconds=told.get("retry_after_seconds"),
-        extra=extra,
-    )
-
-
-def _reason(code: str) -> Reason:
-    """The code as a Reason; a newer server's code stays the text it is."""
-    try:
-        return Reason(code)
-    except ValueError:
-        return cast(Reason, code)
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost cause in words, such as `Connection refused`."""
-    while (inner := error.__cause__ or error.__context__) is not None:
-        error = inner
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
 
 
 def _query(**given: Any) -> list[tuple[str, str]]:

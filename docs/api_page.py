@@ -1,0 +1,259 @@
+"""The page of the HTTP API, from the app's OpenAPI document, the bodies its routes read, and two sample answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fastapi.routing import APIRoute
+
+from schedkit import profiles
+from schedkit.api import bodies, jobs, ops, runs, schedules, views
+from schedkit.api.app import PROBLEM, make_app
+from schedkit.api.bodies import Body
+from schedkit.api.jobs_in import job_in
+from schedkit.api.ops import Vitals
+from schedkit.cli.explain import dictionary
+from schedkit.model.jobs import DEFAULT_TENANT
+from schedkit.model.runs import Attempt, AttemptOutcome, Run, RunStatus
+from schedkit.model.time import parse_rfc3339
+from schedkit.ports import World
+
+Doc = Mapping[str, Any]
+
+ROUTERS: Final = (jobs.batch_router, jobs.router, runs.router, schedules.router, ops.router)
+TITLES: Final = {"jobs": "Jobs", "runs": "Runs", "schedules": "Schedules", "operate": "Operating"}
+JOB_ID: Final = "job_01K6JPM8V4T6QH5X2M3N4P5Q6R"
+NOON: Final = parse_rfc3339("2026-09-28T12:00:00Z")
+DAY_BEFORE: Final = parse_rfc3339("2026-09-27T15:00:00Z")
+INTRO: Final = """\
+# HTTP API
+
+JSON in UTF-8. Times are RFC 3339; answers are in UTC, with `Z`. The same as OpenAPI 3.1 is at `/openapi.json`, and a
+short page at `/docs`. What the values mean is in [contract.md](contract.md).
+
+- `{ref}` is a job's id or its name. `{run_id}` is `<job_id>:<scheduled_for>`.
+- A field that is not known is refused, by name. A string is no number and `true` is no 1.
+- A body is `application/json`, at most 256 KiB; a payload is at most 64 KiB.
+- A name is at most 128 characters; a job has at most 64 labels and 64 headers.
+- Lists answer `{"items": [...], "next_cursor": ...}`. Ask again with `cursor` until it is null. A filtered list looks
+  at 10,000 items at most before it answers with what it has found, so a page may be short or empty and still have a
+  `next_cursor`.
+- Every answer has `X-Request-Id`; one that you send (64 characters of `A-Za-z0-9_.-`) is kept.
+- There are no credentials yet. The server listens on a loopback address only, and refuses requests that name another
+  host (`Host`) or come from another page (`Origin`).
+"""
+
+
+def api_page() -> str:
+    """Every route, what it takes and what it answers."""
+    document, job, run = asyncio.run(_looked_at())
+    lines = [INTRO, "## Routes", "", "| call | does |", "|---|---|"]
+    lines += [
+        f"| [`{method} {path}`](#{_anchor(method, path)}) | {it['summary']} |" for method, path, it in _calls(document)
+    ]
+    read = _bodies()
+    parts = document["components"]["schemas"]
+    for tag, title in TITLES.items():
+        lines += ["", f"## {title}"]
+        for method, path, operation in _calls(document):
+            if operation.get("tags", [""])[0] == tag:
+                lines += ["", *_call(method, path, operation, read.get((method, path)), parts)]
+    lines += ["", "## Bodies", *_body_tables(set(read.values()))]
+    lines += ["", "## A job as it is answered", "", "```json", json.dumps(job, indent=2), "```"]
+    lines += ["", "## A run as it is answered", "", "```json", json.dumps(run, indent=2), "```"]
+    return "\n".join([*lines, "", *_refusals()])
+
+
+async def _looked_at() -> tuple[Doc, Doc, Doc]:
+    """The OpenAPI document, a job and a run, from an app that is never served."""
+    world = profiles.embedded(None, registered={"demo-echo": "http://127.0.0.1:8700/_demo/echo"})
+    try:
+        app = make_app(world, Vitals("embedded", "", 0, lambda: None, dict, bytes))
+        return app.openapi(), _sample_job(world), _sample_run()
+    finally:
+        await world.targets.close()  # type: ignore[attr-defined]
+
+
+def _sample_job(world: World) -> Doc:
+    body = {
+        "name": "digest",
+        "schedule": {"type": "CRON", "cron": "0 8 * * *", "time_zone": "America/New_York"},
+        "target": {"target_id": "demo-echo"},
+        "payload": {"kind": "daily_digest"},
+    }
+    return views.job_out(job_in(bodies.read(bodies.JobCreate, body), JOB_ID, DEFAULT_TENANT, "", world, DAY_BEFORE))
+
+
+def _sample_run() -> Doc:
+    failed = Attempt(1, 1, NOON + 4, 4, NOON + 9, AttemptOutcome.FAILED, 503, "the target answered 503")
+    done = Attempt(2, 2, NOON + 6_100, 2, NOON + 6_104, AttemptOutcome.SUCCEEDED, 200)
+    return views.run_out(
+        Run(
+            JOB_ID, NOON, RunStatus.SUCCEEDED, job_name="digest", due_at=NOON, epoch=2, attempt=2,
+            attempts=(failed, done), result='{"status":"done"}', created_at=NOON + 4, finished_at=NOON + 6_104,
+        )
+    )  # fmt: skip
+
+
+def _calls(document: Doc) -> Iterator[tuple[str, str, Doc]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+def _bodies() -> dict[tuple[str, str], type[Body]]:
+    """The model that each route reads its body as."""
+    return {
+        (method, route.path_format): model
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        for dependency in route.dependant.dependencies
+        if (model := getattr(dependency.call, "__schedkit_body__", None)) is not None
+        for method in route.methods or ()
+    }
+
+
+def _call(method: str, path: str, operation: Doc, body: type[Body] | None, parts: Doc) -> list[str]:
+    lines = [f"### {method} {path}", "", f"{operation['summary']}."]
+    if description := operation.get("description"):
+        lines += ["", " ".join(description.split())]
+    if parameters := operation.get("parameters"):
+        lines += ["", "| parameter | in | type and limits | default |", "|---|---|---|---|"]
+        for it in parameters:
+            schema = it["schema"]
+            shown = _type(schema, parts) + (f" ({it['description']})" if it.get("description") else "")
+            lines.append(f"| `{it['name']}` | {it['in']} | {shown} | {_default(schema, it.get('required', False))} |")
+    if body is not None:
+        lines += ["", f"Body: [{body.__name__}](#{body.__name__.lower()})"]
+    statuses = [status for status in operation["responses"] if status.isdigit()]
+    return [*lines, "", f"Answers {', '.join(statuses)}{ANSWERS.get((method, path), '.')}"]
+
+
+ANSWERS: Final = {
+    ("POST", "/v1/jobs"): (
+        " and the job. Under an `Idempotency-Key` that was used within 24 hours: 200, the job that it made, and"
+        " `Idempotent-Replayed: true`; with another body 422 IDEMPOTENCY_KEY_REUSED."
+    ),
+    ("POST", "/v1/jobs:batchCreate"): (
+        ' and `{"results": [...]}` in the order of the entries: `{"status": 201, "job": {...}}` or'
+        ' `{"status": 400, "error": {...}}`. One that is refused does not stop the others.'
+    ),
+    ("GET", "/v1/jobs"): " and a list of jobs, newest id first.",
+    ("POST", "/v1/jobs/{ref}:pause"): " and the job. The body may be left out.",
+    ("POST", "/v1/jobs/{ref}:resume"): " and the job. The body may be left out.",
+    ("POST", "/v1/jobs/{ref}:trigger"): " and the run, which has not started yet. The body may be left out.",
+    ("GET", "/v1/jobs/{ref}/runs"): " and a list of runs.",
+    ("DELETE", "/v1/jobs/{ref}"): " and the job; the same when it is repeated.",
+    ("GET", "/v1/runs"): " and a list of runs.",
+    ("GET", "/v1/runs/{run_id}"): " and the run.",
+    ("POST", "/v1/runs/{run_id}:cancel"): " and the run; 409 RUN_FINISHED when it has ended otherwise.",
+    ("GET", "/v1/jobs/{ref}"): " and the job with `recent_runs`.",
+    ("GET", "/v1/jobs/{ref}/next"): ' and `{"job_id", "occurrences"}`, as a preview does.',
+    (
+        "PATCH",
+        "/v1/jobs/{ref}",
+    ): " and the job. `If-Match` is the `version` you read; another one is 409 VERSION_CONFLICT.",
+    ("POST", "/v1/schedules:preview"): (
+        ' and `{"occurrences": [{"scheduled_for", "local", "dispatch_at", "notes"}]}`; fewer than `count` where the'
+        " schedule ends."
+    ),
+    ("GET", "/readyz"): ", or 503 with the reason.",
+    ("GET", "/metrics"): " and Prometheus text; see [operating.md](operating.md).",
+}
+
+
+def _body_tables(models: set[type[Body]]) -> Iterator[str]:
+    """One table for each body, and for each object inside one."""
+    tables: dict[str, Doc] = {}
+    parts: dict[str, Doc] = {}
+    for model in sorted(models, key=lambda model: model.__name__):
+        schema = model.model_json_schema()
+        parts |= schema.pop("$defs", {})
+        tables[model.__name__] = schema
+    tables |= {name: part for name, part in parts.items() if "properties" in part}
+    for name, table in tables.items():
+        yield from ("", f"### {name}", "")
+        if description := table.get("description"):
+            yield from (" ".join(description.split()), "")
+        yield from ("| field | type and limits | default |", "|---|---|---|")
+        for field, it in table["properties"].items():
+            required = field in table.get("required", ())
+            yield f"| `{field}` | {_type(it, parts)} | {_default(it, required)} |"
+
+
+def _type(schema: Doc, defs: Doc | None = None) -> str:
+    """A JSON schema in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        part = (defs or {}).get(name, {})
+        if "enum" in part:
+            return _type(part)
+        return f"[{name}](#{name.lower()})" if part or defs is None else f"`{name}`"
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return " / ".join(f"`{value}`" for value in schema["enum"])
+    for word in ("anyOf", "oneOf", "allOf"):
+        if word in schema:
+            return " or ".join(_type(part, defs) for part in schema[word])
+    kind = schema.get("type", "any JSON")
+    if kind == "array":
+        return f"list of {_type(schema['items'], defs) if schema.get('items') else 'entries'}{_limits(schema)}"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"object of {_type(schema['additionalProperties'], defs)}"
+    described = schema.get("description", "")
+    return f"{kind}{_limits(schema)}{f', {described}' if described else ''}"
+
+
+def _limits(schema: Doc) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    parts = []
+    if low is not None and high is not None:
+        parts.append(f"{low:,} to {high:,}")
+    elif low is not None or high is not None:
+        parts.append(f"at least {low:,}" if low is not None else f"at most {high:,}")
+    if "maxLength" in schema:
+        parts.append(f"at most {schema['maxLength']:,} characters")
+    if "maxItems" in schema:
+        parts.append(f"{schema.get('minItems', 0)} to {schema['maxItems']} entries")
+    if "pattern" in schema:
+        parts.append("matching `" + schema["pattern"].replace("|", "\\|") + "`")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _default(schema: Doc, required: bool) -> str:
+    if required:
+        return "required"
+    return f"`{json.dumps(schema['default'])}`" if schema.get("default") is not None else "none"
+
+
+def _anchor(method: str, path: str) -> str:
+    kept = "".join(letter for letter in f"{method} {path}".lower() if letter.isalnum() or letter in " -_")
+    return kept.replace(" ", "-")
+
+
+def _refusals() -> list[str]:
+    """The shape of a refusal, and every reason with its status."""
+    lines = [
+        "## Refusals",
+        "",
+        "`application/problem+json` (RFC 9457). `reason` is stable; the texts are not. `why` says the rule behind it,",
+        "`fix` what to do. Never a stack trace.",
+        "",
+        "| field | type |",
+        "|---|---|",
+    ]
+    required = PROBLEM["required"]
+    for name, schema in PROBLEM["properties"].items():
+        kind = "one of the reasons below" if "enum" in schema else _type(schema)
+        lines.append(f"| `{name}` | {kind}{'' if name in required else ', where it applies'} |")
+    lines += ["", "| status | reason | meaning |", "|---|---|---|"]
+    found = [
+        (entry["http_status"], word, entry["means"]) for word, entry in dictionary().items() if "http_status" in entry
+    ]
+    lines += [f"| {status} | {word} | {means} |" for status, word, means in sorted(found, key=lambda row: row[0])]
+    return lines

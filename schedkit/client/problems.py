@@ -1,0 +1,141 @@
+"""What an answer means: a document, or the error of its status with all that the server said.
+
+2xx                       Answer
+problem+json              the SchedkitError of its status, with reason, why and fix
+anything else, nothing    Unreachable: no schedkit server spoke
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, cast
+
+import httpx
+
+from schedkit.errors import (
+    Conflict,
+    Internal,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    QuotaExceeded,
+    Reason,
+    SchedkitError,
+    StoreUnavailable,
+    TooLarge,
+    Unauthenticated,
+    Unprocessable,
+)
+
+
+class Trouble(StrEnum):
+    """Codes of what can go wrong before a scheduler answers; the server's own are `schedkit.errors.Reason`."""
+
+    UNREACHABLE = "UNREACHABLE"
+
+
+class Unreachable(SchedkitError):
+    """No scheduler answered. Whether a change arrived is unknown; repeat it with the same `idempotency_key`."""
+
+    status = 503
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        url: str,
+        idempotency_key: str | None = None,
+        refused: bool = False,
+        why: str | None = None,
+    ) -> None:
+        super().__init__(cast(Reason, Trouble.UNREACHABLE), detail, why=why)
+        self.url = url
+        self.idempotency_key = idempotency_key
+        self.refused = refused  # nobody listens there, so nothing was sent
+
+
+_BY_STATUS: Final[Mapping[int, type[SchedkitError]]] = {
+    400: InvalidInput,
+    401: Unauthenticated,
+    403: NotAllowed,
+    404: NotFound,
+    405: InvalidInput,
+    409: Conflict,
+    412: Conflict,
+    413: TooLarge,
+    422: Unprocessable,
+    429: QuotaExceeded,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer: its status, its headers, and its JSON."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: Any
+
+
+def answer_of(response: httpx.Response, idempotency_key: str | None) -> Answer:
+    data: Any = None
+    if response.content:
+        try:
+            data = response.json()
+        except ValueError:
+            data = response.text
+    if response.is_success:
+        return Answer(response.status_code, response.headers, data)
+    raise _refusal(response, data, idempotency_key)
+
+
+def _refusal(response: httpx.Response, problem: Any, idempotency_key: str | None) -> SchedkitError:
+    """The error of an answer that is none of 2xx."""
+    status = response.status_code
+    if not isinstance(problem, dict) or "reason" not in problem:
+        where = f"{response.request.url.scheme}://{response.request.url.netloc.decode()}"
+        return Unreachable(
+            f"{where} answered http {status}, and not as a schedkit server does",
+            url=where,
+            idempotency_key=idempotency_key,
+            why="something else listens there, or stands in between",
+        )
+    told: dict[str, Any] = problem
+    standard = {"type", "title", "status", "detail", "reason", "why", "fix", "field", "retry_after_seconds"}
+    extra = {name: value for name, value in told.items() if name not in standard} | {"http_status": status}
+    if idempotency_key is not None:
+        extra["idempotency_key"] = idempotency_key
+    detail = str(told.get("detail") or told.get("title") or f"http {status}")
+    if status == httpx.codes.SERVICE_UNAVAILABLE:
+        error: SchedkitError = StoreUnavailable(detail, why=told.get("why"), fix=told.get("fix") or ())
+        error.reason = _reason(told["reason"])
+        error.retry_after_seconds = told.get("retry_after_seconds") or error.retry_after_seconds
+        error.extra = extra
+        return error
+    kind = _BY_STATUS.get(status, Internal if status >= 500 else InvalidInput)
+    return kind(
+        _reason(told["reason"]),
+        detail,
+        why=told.get("why"),
+        fix=told.get("fix") or (),
+        field=told.get("field"),
+        retry_after_seconds=told.get("retry_after_seconds"),
+        extra=extra,
+    )
+
+
+def _reason(code: str) -> Reason:
+    """The code as a Reason; a newer server's code stays the text it is."""
+    try:
+        return Reason(code)
+    except ValueError:
+        return cast(Reason, code)
+
+
+def cause(error: BaseException) -> str:
+    """The innermost cause in words, such as `Connection refused`."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
