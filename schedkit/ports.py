@@ -24,6 +24,8 @@ WRITE_RETRY_CAP_MS: Final = 2_000
 
 
 class Clock(Protocol):
+    """The time of day, and waiting."""
+
     def now(self) -> Instant:
         """The wall time in ms, UTC, rounded down: a timer whose time equals it has come."""
 
@@ -32,6 +34,8 @@ class Clock(Protocol):
 
 
 class Chance(Protocol):
+    """Chance: a seed in a simulation, the system's own elsewhere."""
+
     def draw(self) -> float:
         """Uniform in [0, 1)."""
 
@@ -112,6 +116,8 @@ class Queue(Protocol):
 
 
 class Targets(Protocol):
+    """The network to the targets of jobs."""
+
     async def call(self, call: Call) -> Reply:
         """Call once, follow no redirect, never raise for what the network or the target does."""
 

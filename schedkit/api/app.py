@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
+from starlette.routing import BaseRoute
 
 from schedkit import __version__
 from schedkit.api import demo, jobs, ops, runs, schedules
@@ -24,12 +25,15 @@ from schedkit.errors import InvalidInput, Reason, SchedkitError
 from schedkit.ports import World
 
 
+ROUTERS: Final = (jobs.batch_router, jobs.router, runs.router, schedules.router, ops.router)
+
+
 def make_app(world: World, vitals: Vitals, *, loopback_only: bool = True, with_demo: bool = True) -> FastAPI:
     """The API of this world. `loopback_only` refuses callers of other hosts and pages (there are no credentials)."""
     app = FastAPI(title="schedkit", version=__version__, openapi_url="/openapi.json", docs_url=None, redoc_url=None)
     app.state.world = world
     app.state.vitals = vitals
-    for router in (jobs.batch_router, jobs.router, runs.router, schedules.router, ops.router):
+    for router in ROUTERS:
         app.include_router(router)
     if with_demo:
         app.include_router(demo.demo_router())
@@ -60,19 +64,20 @@ def openapi(app: FastAPI) -> dict[str, Any]:
     """FastAPI's document, plus the bodies that our own strict reader takes, plus the shape of every refusal."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes, summary=app.summary)
-        bodies = {route: model for route in app.routes if isinstance(route, APIRoute) and (model := _body(route))}
+        bodies = {route: body for router in ROUTERS for route in router.routes if (body := _body(route))}
         _, schemas = models_json_schema(
-            [(model, "validation") for model in set(bodies.values())], ref_template="#/components/schemas/{model}"
+            [(model, "validation") for model, _ in bodies.values()], ref_template="#/components/schemas/{model}"
         )
         parts = document.setdefault("components", {}).setdefault("schemas", {})
         parts |= schemas.get("$defs", {}) | {"Problem": PROBLEM}
         for name in ("HTTPValidationError", "ValidationError"):
             parts.pop(name, None)
-        for route, model in bodies.items():
+        for route, (model, required) in bodies.items():
+            assert isinstance(route, APIRoute), "only such a route has a body"
             for method in route.methods or ():
                 reference = {"$ref": f"#/components/schemas/{model.__name__}"}
                 document["paths"][route.path_format][method.lower()]["requestBody"] = {
-                    "required": True,
+                    "required": required,
                     "content": {"application/json": {"schema": reference}},
                 }
         refusal = {
@@ -107,9 +112,10 @@ PROBLEM: dict[str, Any] = {
 }
 
 
-def _body(route: APIRoute) -> type[Body] | None:
-    for dependency in route.dependant.dependencies:
-        model: type[Body] | None = getattr(dependency.call, "__schedkit_body__", None)
-        if model is not None:
-            return model
+def _body(route: BaseRoute) -> tuple[type[Body], bool] | None:
+    """The model of a route's body, and whether there must be one."""
+    for dependency in route.dependant.dependencies if isinstance(route, APIRoute) else ():
+        body: tuple[type[Body], bool] | None = getattr(dependency.call, "__schedkit_body__", None)
+        if body is not None:
+            return body
     return None

@@ -33,11 +33,12 @@ MAX_GRACE_SECONDS: Final = 365 * DAY_MS // SECOND_MS
 MAX_EVERY_SECONDS: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
 MAX_PREVIEW: Final = 1_000
 MAX_BATCH: Final = 500
+MAX_RUNS: Final = 1_000_000_000  # one a second for thirty years, and a number that every store can keep
 
 Model = TypeVar("Model", bound="Body")
 
 Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Count = Annotated[int, Field(strict=True, ge=1)]
+Count = Annotated[int, Field(strict=True, ge=1, le=MAX_RUNS)]
 Text = Annotated[str, Field(strict=True, max_length=1_024)]
 Time = Annotated[str, Field(strict=True, max_length=64, description="RFC 3339, with Z or an offset")]
 

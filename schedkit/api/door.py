@@ -61,19 +61,18 @@ class Door:
         if not self._loopback_only:
             return None
         host = headers.get("host", "")
-        if host and not _is_loopback(urlsplit(f"//{host}").hostname or ""):
+        if host and not _is_loopback(f"//{host}"):
             return NotAllowed(Reason.FORBIDDEN, f"this scheduler answers on this machine only, not as {host!r}")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             return NotAllowed(Reason.FORBIDDEN, f"a page of {origin!r} may not call this scheduler")
         return None
 
 
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
+def _is_loopback(url: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 

@@ -56,8 +56,10 @@ async def batch_create(
 
     async def one(entry: Any) -> dict[str, Any]:
         try:
-            key = entry.get("idempotency_key") if isinstance(entry, dict) else None
-            given = {name: value for name, value in entry.items() if name != "idempotency_key"} if key else entry
+            given = dict(entry) if isinstance(entry, dict) else entry
+            key = given.pop("idempotency_key", None) if isinstance(given, dict) else None
+            if not isinstance(key, str | None):
+                raise InvalidInput(Reason.INVALID_ARGUMENT, "idempotency_key must be a string", field="idempotency_key")
             job, replayed = await create(world, tenant, bodies.read(bodies.JobCreate, given), key)
         except SchedkitError as error:
             return {"status": error.status, "error": strict_json.loads(bytes(problem(error, request_id).body))}
@@ -208,6 +210,8 @@ async def job_next(
     world: WorldDep, tenant: TenantDep, ref: str, count: Annotated[int, Query(ge=1, le=bodies.MAX_PREVIEW)] = 5
 ) -> dict[str, Any]:
     job = await find_job(world, tenant, ref)
+    if job.max_runs is not None:
+        count = min(count, job.max_runs - job.run_count)
     shown: list[dict[str, Any]] = []
     after = job.counted_from
     while job.status is JobStatus.SCHEDULED and job.next_run_at is not None and len(shown) < count:

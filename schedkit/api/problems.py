@@ -69,7 +69,7 @@ async def on_bug(request: Request, error: Exception) -> JSONResponse:
     """Something we did not foresee: the log has the trace, the caller has the request id to find it by."""
     request_id = request_id_of(request)
     log.error("%s %s failed (%s)", request.method, request.url.path, request_id, exc_info=error)
-    return problem(
+    answer = problem(
         Internal(
             Reason.INTERNAL,
             "schedkit failed in a way that was not foreseen",
@@ -77,6 +77,8 @@ async def on_bug(request: Request, error: Exception) -> JSONResponse:
         ),
         request_id,
     )
+    answer.headers["X-Request-Id"] = request_id  # this answer does not pass the door
+    return answer
 
 
 class NotAllowedMethod(SchedkitError):

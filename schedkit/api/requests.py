@@ -44,7 +44,7 @@ def body_of(model: type[Model], *, optional: bool = False) -> Callable[[Request]
             )
         return read(model, strict_json.loads(raw))
 
-    reader.__schedkit_body__ = model  # type: ignore[attr-defined]
+    reader.__schedkit_body__ = model, not optional  # type: ignore[attr-defined]
     return reader
 
 

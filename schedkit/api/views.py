@@ -148,14 +148,11 @@ def occurrence_out(occurrence: Occurrence, start_at: Instant) -> dict[str, Any]:
 
 
 def target_out(target: HttpTarget, registered: Mapping[str, str]) -> dict[str, Any]:
-    where: dict[str, Any] = {"url": target.url}
-    if target.target_id is not None:
-        base = registered.get(target.target_id)
-        url = base.rstrip("/") + target.path if base is not None else None
-        where = {"target_id": target.target_id, "path": target.path, "url": url}
+    where = {} if target.target_id is None else {"target_id": target.target_id, "path": target.path}
     return {
         "type": "HTTP",
         **where,
+        "url": target.url_under(registered),
         "method": target.method,
         "timeout_seconds": seconds(target.timeout_ms),
         "headers": dict(target.headers),

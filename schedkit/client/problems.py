@@ -80,6 +80,7 @@ class Answer:
 
 
 def answer_of(response: httpx.Response, idempotency_key: str | None) -> Answer:
+    """The document of a 2xx answer. Raises the error that any other one stands for."""
     data: Any = None
     if response.content:
         try:

@@ -79,6 +79,13 @@ class HttpTarget:
     timeout_ms: int = 30 * SECOND_MS
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    def url_under(self, registered: Mapping[str, str]) -> str | None:
+        """The URL to call, given the base URLs of registered targets; None where this one is not registered (now)."""
+        if self.target_id is None:
+            return self.url
+        base = registered.get(self.target_id)
+        return base.rstrip("/") + self.path if base is not None else None
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:

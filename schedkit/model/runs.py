@@ -105,6 +105,7 @@ def run_attributes(run: Run) -> dict[str, Any]:
 
 
 def attempt_attributes(attempt: Attempt) -> dict[str, Any]:
+    """The attempt as JSON values; what it does not have yet is left out."""
     attributes = {name: value for name in _ATTEMPT_FIELDS if (value := getattr(attempt, name)) is not None}
     if attempt.outcome is not None:
         attributes["outcome"] = attempt.outcome.value

@@ -28,15 +28,7 @@ def call_of(run: Run, job: Job, registered: Mapping[str, str]) -> Call:
         "X-Attempt": str(run.attempt),
         "traceparent": traceparent(key, run.epoch),
     }
-    return Call(url_of(job, registered), job.target.method, headers, body, job.target.timeout_ms)
-
-
-def url_of(job: Job, registered: Mapping[str, str]) -> str:
-    target = job.target
-    if target.target_id is None:
-        return target.url or ""
-    base = registered.get(target.target_id)
-    return "" if base is None else base.rstrip("/") + target.path
+    return Call(job.target.url_under(registered) or "", job.target.method, headers, body, job.target.timeout_ms)
 
 
 def traceparent(key: str, epoch: int) -> str:

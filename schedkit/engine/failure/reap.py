@@ -22,12 +22,14 @@ REASON_POISON: Final = "POISON"
 
 @dataclass(frozen=True, slots=True)
 class Wait:
+    """The lease may be alive: look again then."""
+
     until: Instant
 
 
 @dataclass(frozen=True, slots=True)
 class Reclaim:
-    pass
+    """Another holder may take it."""
 
 
 def reap(run: Run, delivery: Delivery, now: Instant) -> Wait | Reclaim | Unknown | Dead:

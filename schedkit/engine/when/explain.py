@@ -49,6 +49,8 @@ YEARS_LOOKED_AT: Final = 3  # a zone that changes its clocks does so within thre
 
 @dataclass(frozen=True, slots=True)
 class FieldMeaning:
+    """One field of an expression, in words."""
+
     name: str
     text: str
     meaning: str
@@ -56,6 +58,8 @@ class FieldMeaning:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
+    """A whole expression, in words."""
+
     expression: str
     sentence: str
     fields: tuple[FieldMeaning, ...]

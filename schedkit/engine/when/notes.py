@@ -123,6 +123,7 @@ def repeated(time: str, repeat: RepeatPolicy, stretch: Stretch, *, second: bool)
 
 
 def second_pass(stretch: Stretch) -> str:
+    """What to say of an occurrence in the second pass of what a change repeats."""
     length_ms = stretch.before_ms - stretch.offset_ms
     names = {HOUR_MS: "hour", HOUR_MS // 2: "half hour", DAY_MS: "day"}
     return f"second pass of the repeated {names.get(length_ms, length(length_ms))}"

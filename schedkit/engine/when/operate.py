@@ -58,15 +58,18 @@ def edit(job: Job, wanted: Job, shards: int, now: Instant) -> Write:
     """Change the fields that differ. The schedule counts from now where it changed, and stands where it did not."""
     after = wanted
     if wanted.schedule != job.schedule:
-        following = next_after(wanted.schedule, now)
+        since = min(now, wanted.schedule.run_at - 1) if isinstance(wanted.schedule, Once) else now  # just past: at once
+        following = next_after(wanted.schedule, since)
         after = replace(
             wanted,
-            counted_from=now,
+            counted_from=since,
             zone_data=TZDATA_VERSION,
             next_run_at=following.scheduled_for if following else None,
             missed_run=0,
             catch_up=None,
         )
+    if after.max_runs is not None and after.run_count >= after.max_runs:
+        after = replace(after, next_run_at=None)
     return _verb(job, after, "edit", shards, now, Equals("next_run_at", job.next_run_at))
 
 
