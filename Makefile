@@ -36,7 +36,14 @@ check: install ## Format, lint, types, imports, generated docs, tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m docs.generate --check
 	$(BIN)/python -m pytest -n auto
+
+docs: install ## Write the pages of docs/ that follow from the code
+	@$(BIN)/python -m docs.generate
+
+bench: install ## Measure the figures of the README on this machine
+	@$(BIN)/python -m benchmarks.embedded
 
 format: install ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .

@@ -5,29 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from fastapi.routing import APIRoute
+import httpx
 
+from docs.markdown import cell, plain
 from schedkit import profiles
-from schedkit.api import bodies, jobs, ops, runs, schedules, views
 from schedkit.api.app import PROBLEM, make_app
-from schedkit.api.bodies import Body
-from schedkit.api.jobs_in import job_in
 from schedkit.api.ops import Vitals
 from schedkit.cli.explain import dictionary
-from schedkit.model.jobs import DEFAULT_TENANT
-from schedkit.model.runs import Attempt, AttemptOutcome, Run, RunStatus
-from schedkit.model.time import parse_rfc3339
-from schedkit.ports import World
+from schedkit.model.keys import run_id, run_key
+from schedkit.model.runs import Attempt, AttemptOutcome, Run, RunStatus, run_attributes
+from schedkit.model.time import Instant, parse_rfc3339
+from schedkit.model.writes import Absent, Write
 
 Doc = Mapping[str, Any]
 
-ROUTERS: Final = (jobs.batch_router, jobs.router, runs.router, schedules.router, ops.router)
 TITLES: Final = {"jobs": "Jobs", "runs": "Runs", "schedules": "Schedules", "operate": "Operating"}
-JOB_ID: Final = "job_01K6JPM8V4T6QH5X2M3N4P5Q6R"
 NOON: Final = parse_rfc3339("2026-09-28T12:00:00Z")
 DAY_BEFORE: Final = parse_rfc3339("2026-09-27T15:00:00Z")
+SAMPLE: Final = {
+    "name": "digest",
+    "schedule": {"type": "CRON", "cron": "0 8 * * *", "time_zone": "America/New_York"},
+    "target": {"target_id": "demo-echo"},
+    "payload": {"kind": "daily_digest"},
+}
 INTRO: Final = """\
 # HTTP API
 
@@ -54,45 +57,56 @@ def api_page() -> str:
     lines += [
         f"| [`{method} {path}`](#{_anchor(method, path)}) | {it['summary']} |" for method, path, it in _calls(document)
     ]
-    read = _bodies()
     parts = document["components"]["schemas"]
     for tag, title in TITLES.items():
         lines += ["", f"## {title}"]
         for method, path, operation in _calls(document):
             if operation.get("tags", [""])[0] == tag:
-                lines += ["", *_call(method, path, operation, read.get((method, path)), parts)]
-    lines += ["", "## Bodies", *_body_tables(set(read.values()))]
+                lines += ["", *_call(method, path, operation, parts)]
+    lines += ["", "## Bodies", *_body_tables(document)]
     lines += ["", "## A job as it is answered", "", "```json", json.dumps(job, indent=2), "```"]
     lines += ["", "## A run as it is answered", "", "```json", json.dumps(run, indent=2), "```"]
     return "\n".join([*lines, "", *_refusals()])
 
 
 async def _looked_at() -> tuple[Doc, Doc, Doc]:
-    """The OpenAPI document, a job and a run, from an app that is never served."""
-    world = profiles.embedded(None, registered={"demo-echo": "http://127.0.0.1:8700/_demo/echo"})
+    """The OpenAPI document, a job and a run, from an app that is never served, at a time that stands still."""
+    wired = profiles.embedded(None, registered={"demo-echo": "http://127.0.0.1:8700/_demo/echo"})
+    world = replace(wired, clock=Standing(), chance=Standing())
     try:
         app = make_app(world, Vitals("embedded", "", 0, lambda: None, dict, bytes))
-        return app.openapi(), _sample_job(world), _sample_run()
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700") as client:
+            job = (await client.post("/v1/jobs", json=SAMPLE)).json()
+            await world.store.apply(Write(run_key(job["job_id"], NOON), "sample", (Absent(),), _ran(job["job_id"])))
+            run = (await client.get(f"/v1/runs/{run_id(job['job_id'], NOON)}")).json()
+        return app.openapi(), job, run
     finally:
-        await world.targets.close()  # type: ignore[attr-defined]
+        await wired.targets.close()  # type: ignore[attr-defined]
 
 
-def _sample_job(world: World) -> Doc:
-    body = {
-        "name": "digest",
-        "schedule": {"type": "CRON", "cron": "0 8 * * *", "time_zone": "America/New_York"},
-        "target": {"target_id": "demo-echo"},
-        "payload": {"kind": "daily_digest"},
-    }
-    return views.job_out(job_in(bodies.read(bodies.JobCreate, body), JOB_ID, DEFAULT_TENANT, "", world, DAY_BEFORE))
+class Standing:
+    """A clock that stands still and chance that has no surprise, so that the page is the same each time."""
+
+    def now(self) -> Instant:
+        return DAY_BEFORE
+
+    async def sleep(self, duration_ms: float) -> None: ...
+
+    def draw(self) -> float:
+        return 0.0
+
+    def bytes(self, count: int) -> bytes:
+        return bytes(range(count))
 
 
-def _sample_run() -> Doc:
+def _ran(job_id: str) -> dict[str, Any]:
+    """A run of two attempts, as it is stored."""
     failed = Attempt(1, 1, NOON + 4, 4, NOON + 9, AttemptOutcome.FAILED, 503, "the target answered 503")
     done = Attempt(2, 2, NOON + 6_100, 2, NOON + 6_104, AttemptOutcome.SUCCEEDED, 200)
-    return views.run_out(
+    return run_attributes(
         Run(
-            JOB_ID, NOON, RunStatus.SUCCEEDED, job_name="digest", due_at=NOON, epoch=2, attempt=2,
+            job_id, NOON, RunStatus.SUCCEEDED, job_name="digest", due_at=NOON, epoch=2, attempt=2,
             attempts=(failed, done), result='{"status":"done"}', created_at=NOON + 4, finished_at=NOON + 6_104,
         )
     )  # fmt: skip
@@ -104,20 +118,7 @@ def _calls(document: Doc) -> Iterator[tuple[str, str, Doc]]:
             yield method.upper(), path, operation
 
 
-def _bodies() -> dict[tuple[str, str], type[Body]]:
-    """The model that each route reads its body as."""
-    return {
-        (method, route.path_format): model
-        for router in ROUTERS
-        for route in router.routes
-        if isinstance(route, APIRoute)
-        for dependency in route.dependant.dependencies
-        if (model := getattr(dependency.call, "__schedkit_body__", None)) is not None
-        for method in route.methods or ()
-    }
-
-
-def _call(method: str, path: str, operation: Doc, body: type[Body] | None, parts: Doc) -> list[str]:
+def _call(method: str, path: str, operation: Doc, parts: Doc) -> list[str]:
     lines = [f"### {method} {path}", "", f"{operation['summary']}."]
     if description := operation.get("description"):
         lines += ["", " ".join(description.split())]
@@ -127,8 +128,9 @@ def _call(method: str, path: str, operation: Doc, body: type[Body] | None, parts
             schema = it["schema"]
             shown = _type(schema, parts) + (f" ({it['description']})" if it.get("description") else "")
             lines.append(f"| `{it['name']}` | {it['in']} | {shown} | {_default(schema, it.get('required', False))} |")
-    if body is not None:
-        lines += ["", f"Body: [{body.__name__}](#{body.__name__.lower()})"]
+    if body := _body_of(operation):
+        optional = "" if operation["requestBody"].get("required") else "; it may be left out"
+        lines += ["", f"Body: [{body}](#{body.lower()}){optional}."]
     statuses = [status for status in operation["responses"] if status.isdigit()]
     return [*lines, "", f"Answers {', '.join(statuses)}{ANSWERS.get((method, path), '.')}"]
 
@@ -143,9 +145,9 @@ ANSWERS: Final = {
         ' `{"status": 400, "error": {...}}`. One that is refused does not stop the others.'
     ),
     ("GET", "/v1/jobs"): " and a list of jobs, newest id first.",
-    ("POST", "/v1/jobs/{ref}:pause"): " and the job. The body may be left out.",
-    ("POST", "/v1/jobs/{ref}:resume"): " and the job. The body may be left out.",
-    ("POST", "/v1/jobs/{ref}:trigger"): " and the run, which has not started yet. The body may be left out.",
+    ("POST", "/v1/jobs/{ref}:pause"): " and the job.",
+    ("POST", "/v1/jobs/{ref}:resume"): " and the job.",
+    ("POST", "/v1/jobs/{ref}:trigger"): " and the run, which has not started yet.",
     ("GET", "/v1/jobs/{ref}/runs"): " and a list of runs.",
     ("DELETE", "/v1/jobs/{ref}"): " and the job; the same when it is repeated.",
     ("GET", "/v1/runs"): " and a list of runs.",
@@ -166,29 +168,49 @@ ANSWERS: Final = {
 }
 
 
-def _body_tables(models: set[type[Body]]) -> Iterator[str]:
+def _body_tables(document: Doc) -> Iterator[str]:
     """One table for each body, and for each object inside one."""
-    tables: dict[str, Doc] = {}
-    parts: dict[str, Doc] = {}
-    for model in sorted(models, key=lambda model: model.__name__):
-        schema = model.model_json_schema()
-        parts |= schema.pop("$defs", {})
-        tables[model.__name__] = schema
-    tables |= {name: part for name, part in parts.items() if "properties" in part}
-    for name, table in tables.items():
+    parts = document["components"]["schemas"]
+    names = sorted({name for _, _, operation in _calls(document) if (name := _body_of(operation))})
+    for name in names:  # grows while it is read: what stands inside comes after what it stands in
+        for inner in _refers_to(parts[name]):
+            if inner not in names and "properties" in parts[inner]:
+                names.append(inner)
         yield from ("", f"### {name}", "")
-        if description := table.get("description"):
+        if description := parts[name].get("description"):
             yield from (" ".join(description.split()), "")
         yield from ("| field | type and limits | default |", "|---|---|---|")
-        for field, it in table["properties"].items():
-            required = field in table.get("required", ())
+        for field, it in parts[name]["properties"].items():
+            required = field in parts[name].get("required", ())
             yield f"| `{field}` | {_type(it, parts)} | {_default(it, required)} |"
+
+
+def _body_of(operation: Doc) -> str | None:
+    """The name of the model that a call's body is read as."""
+    content = operation.get("requestBody", {}).get("content", {})
+    return _named(content["application/json"]["schema"]) if content else None
+
+
+def _named(schema: Doc) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def _refers_to(schema: Any) -> Iterator[str]:
+    """Every model that a schema names."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield _named(schema)
+        for value in schema.values():
+            yield from _refers_to(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _refers_to(value)
 
 
 def _type(schema: Doc, defs: Doc | None = None) -> str:
     """A JSON schema in a few words."""
     if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
+        name = _named(schema)
         part = (defs or {}).get(name, {})
         if "enum" in part:
             return _type(part)
@@ -255,5 +277,7 @@ def _refusals() -> list[str]:
     found = [
         (entry["http_status"], word, entry["means"]) for word, entry in dictionary().items() if "http_status" in entry
     ]
-    lines += [f"| {status} | {word} | {means} |" for status, word, means in sorted(found, key=lambda row: row[0])]
+    lines += [
+        f"| {status} | {word} | {cell(plain(means))} |" for status, word, means in sorted(found, key=lambda row: row[0])
+    ]
     return lines

@@ -17,6 +17,7 @@ import typer
 from typer.main import get_command
 
 from docs.api_page import api_page
+from docs.markdown import cell, plain
 from schedkit.cli import frame, front
 from schedkit.cli.app import app
 from schedkit.cli.explain import dictionary
@@ -52,13 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("--check", action="store_true", help="write nothing, exit 1 if a page is stale")
     chosen = options.parse_args(arguments)
-    stale = [name for name, text in pages().items() if _standing(name) != text]
+    wanted = pages()
+    stale = [name for name, text in wanted.items() if _standing(name) != text]
     if chosen.check:
         for name in stale:
             print(f"docs/{name} is stale: run `make docs`")
         return 1 if stale else 0
     for name in stale:
-        (FOLDER / name).write_text(pages()[name], encoding="utf-8")
+        (FOLDER / name).write_text(wanted[name], encoding="utf-8")
         print(f"docs/{name} written")
     return 0
 
@@ -186,13 +188,8 @@ def glossary_page() -> str:
         for word, entry in dictionary().items():
             if entry["kind"] in kinds:
                 status = f" (http {entry['http_status']})" if "http_status" in entry else ""
-                lines += ["", f"**{word}**{status}: {entry['means']} *Why:* {entry['why']}"]
+                lines += ["", f"**{word}**{status}: {plain(entry['means'])} *Why:* {plain(entry['why'])}"]
     return "\n".join(lines)
-
-
-def cell(text: str) -> str:
-    """Text that a table's cell can hold."""
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

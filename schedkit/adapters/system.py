@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 
@@ -24,13 +23,17 @@ class SystemClock:
 
 
 class SystemChance:
-    """Chance seeded by the operating system, so that no two processes share a sequence; bytes come from it directly."""
+    """Chance seeded by the operating system, so that no two processes share a sequence.
+
+    It spreads retries and makes ids and tokens that differ; none of them is a secret. A system call for each would
+    cost more than the claim it is for.
+    """
 
     def __init__(self) -> None:
-        self._random = random.Random()  # noqa: S311 - spreads retries; nothing has to be unguessable
+        self._random = random.Random()  # noqa: S311 - seeded from os.urandom; not for secrets
 
     def draw(self) -> float:
         return self._random.random()
 
     def bytes(self, count: int) -> bytes:
-        return os.urandom(count)
+        return self._random.randbytes(count)

@@ -12,7 +12,6 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
-from starlette.routing import BaseRoute
 
 from schedkit import __version__
 from schedkit.api import demo, jobs, ops, runs, schedules
@@ -23,7 +22,6 @@ from schedkit.api.ops import Vitals
 from schedkit.api.problems import MEDIA_TYPE, on_bug, on_http_exception, on_schedkit_error, problem, request_id_of
 from schedkit.errors import InvalidInput, Reason, SchedkitError
 from schedkit.ports import World
-
 
 ROUTERS: Final = (jobs.batch_router, jobs.router, runs.router, schedules.router, ops.router)
 
@@ -64,16 +62,16 @@ def openapi(app: FastAPI) -> dict[str, Any]:
     """FastAPI's document, plus the bodies that our own strict reader takes, plus the shape of every refusal."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes, summary=app.summary)
-        bodies = {route: body for router in ROUTERS for route in router.routes if (body := _body(route))}
+        routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+        bodies = [(route, *body) for route in routes if (body := _body(route))]
         _, schemas = models_json_schema(
-            [(model, "validation") for model, _ in bodies.values()], ref_template="#/components/schemas/{model}"
+            [(model, "validation") for _, model, _ in bodies], ref_template="#/components/schemas/{model}"
         )
         parts = document.setdefault("components", {}).setdefault("schemas", {})
         parts |= schemas.get("$defs", {}) | {"Problem": PROBLEM}
         for name in ("HTTPValidationError", "ValidationError"):
             parts.pop(name, None)
-        for route, (model, required) in bodies.items():
-            assert isinstance(route, APIRoute), "only such a route has a body"
+        for route, model, required in bodies:
             for method in route.methods or ():
                 reference = {"$ref": f"#/components/schemas/{model.__name__}"}
                 document["paths"][route.path_format][method.lower()]["requestBody"] = {
@@ -112,9 +110,9 @@ PROBLEM: dict[str, Any] = {
 }
 
 
-def _body(route: BaseRoute) -> tuple[type[Body], bool] | None:
+def _body(route: APIRoute) -> tuple[type[Body], bool] | None:
     """The model of a route's body, and whether there must be one."""
-    for dependency in route.dependant.dependencies if isinstance(route, APIRoute) else ():
+    for dependency in route.dependant.dependencies:
         body: tuple[type[Body], bool] | None = getattr(dependency.call, "__schedkit_body__", None)
         if body is not None:
             return body

@@ -37,6 +37,7 @@ WRAPPING: Final = tuple(
 )
 LOOPBACK_6: Final = ipaddress.ip_address("::1")
 SHARED: Final = ipaddress.ip_network("100.64.0.0/10")  # carrier-grade NAT: neither private nor global to Python
+SITE_LOCAL: Final = ipaddress.ip_network("fec0::/10")  # private in all but name, and global to Python
 
 _NAME: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*\.?")
 _LOOKS_NUMERIC: Final = re.compile(r"(0[xX][0-9a-fA-F]*|\d+)(\.(0[xX][0-9a-fA-F]*|\d+))*\.?")
@@ -57,7 +58,7 @@ def check_url(url: str, *, loopback_allowed: bool, allowed_networks: Sequence[st
     if address is None:
         if _LOOKS_NUMERIC.fullmatch(host):
             raise _not_allowed(url, f"{host} is an address spelled in a way that hides it", field)
-        if not _NAME.fullmatch(host) or len(host) > 253:
+        if not _NAME.fullmatch(host) or len(host) > 253 or "[" in parts.netloc:
             raise _malformed(url, f"{host!r} is not a host name", field)
         if host.rstrip(".").lower() == "localhost" and not loopback_allowed:
             raise _not_allowed(url, "localhost is this machine", field)
@@ -80,7 +81,7 @@ def refusal(address: IPAddress, *, loopback_allowed: bool, allowed_networks: Seq
         return None
     if address.is_loopback:
         return None if loopback_allowed else f"{address} is this machine"
-    if address in SHARED or not address.is_global or address.is_reserved:
+    if address in SHARED or address in SITE_LOCAL or not address.is_global or address.is_reserved:
         return f"{address} is in a private or reserved network"
     return None
 

@@ -273,7 +273,7 @@ async def test_a_target_and_a_retry_policy_are_patched_field_by_field(world: Vir
     moved = await world.ask(
         "PATCH", f"/v1/jobs/{made['job_id']}", json={"target": {"target_id": "billing", "path": "/x"}}
     )
-    assert (moved["target"]["target_id"], moved["target"].get("url")) == ("billing", None)
+    assert (moved["target"]["target_id"], moved["target"]["path"]) == ("billing", "/x")
 
 
 async def test_if_match_lets_only_the_reader_of_the_newest_version_edit(world: Virtual) -> None:

@@ -15,7 +15,8 @@ from textwrap import dedent
 
 import pytest
 
-from schedkit.adapters.sqlite import schema
+from schedkit.adapters.sqlite import schema, writer
+from schedkit.adapters.sqlite import store as store_module
 from schedkit.adapters.sqlite.folder import DataFolder, holder
 from schedkit.adapters.sqlite.store import SqliteStore
 from schedkit.errors import Conflict, Reason, StartupRefused, StoreUnavailable
@@ -144,15 +145,16 @@ async def test_a_full_disk_is_said_nothing_is_half_done_and_it_goes_on_when_ther
 ) -> None:
     """C6, F11: 503 rather than a promise that could not be kept."""
     connections: list[sqlite3.Connection] = []
-    connect = SqliteStore._connect
+    connect = writer.connect
 
-    def small(self: SqliteStore) -> sqlite3.Connection:
-        connection = connect(self)
+    def small(path: Path) -> sqlite3.Connection:
+        connection = connect(path)
         connection.execute("PRAGMA max_page_count = 30")
         connections.append(connection)
         return connection
 
-    monkeypatch.setattr(SqliteStore, "_connect", small)
+    for module in (writer, store_module):
+        monkeypatch.setattr(module, "connect", small)
     monkeypatch.setattr(sqlite3, "connect", _across_threads(sqlite3.connect))
     store = SqliteStore(tmp_path / "dev.db")
     try:

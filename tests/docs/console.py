@@ -1,15 +1,16 @@
 """Markdown as the tests read it: fenced blocks, the commands in them with what they should print, and links.
 
-    ```console                 every command is run, in the order of the file
-    $ schedkit job list        a command; it goes on in the next line after a backslash
-    NAME  STATUS ...           what it prints; `...` is any text, and on a line of its own any lines
-    $ schedkit job show x      # exit 3
-    ```
+```console                 every command is run, in the order of the file
+$ schedkit job list        a command; it goes on in the next line after a backslash or in open quotes
+NAME  STATUS ...           what it prints; `...` is any text, and on a line of its own any lines
+$ schedkit job show x      # exit 3
+```
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +65,7 @@ def commands(page: Path) -> list[Command]:
                 found.append(Command(number, line.removeprefix("$ ")))
             else:
                 found[-1].expected.append(line)
-            goes_on = (goes_on or line.startswith("$ ")) and line.endswith("\\")
+            goes_on = (goes_on or line.startswith("$ ")) and not _complete(found[-1].text)
     return found
 
 
@@ -78,6 +79,15 @@ def anchors(page: Path) -> set[str]:
     """The names under which headings can be linked to."""
     prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w\- ]", "", heading[1].lower()).replace(" ", "-") for heading in _HEADING.finditer(prose)}
+
+
+def _complete(text: str) -> bool:
+    """Whether a shell would run this line, and not wait for the rest of it."""
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:  # an open quote, or a backslash at the end
+        return False
+    return True
 
 
 def _pattern(lines: list[str]) -> str:

@@ -13,7 +13,8 @@ PAGE = """\
 
 ```console
 $ one \\
-  --more
+  --more 'a
+  b'
 first ...
 ...
 last
@@ -39,7 +40,12 @@ def page(tmp_path: Path) -> Path:
 
 def test_commands_come_in_order_with_what_they_print_and_their_exit_code(page: Path) -> None:
     one, two = commands(page)
-    assert (one.text, one.line, one.expected, one.exit_code) == ("one \\\n  --more", 4, ["first ...", "...", "last"], 0)
+    assert (one.text, one.line, one.expected, one.exit_code) == (
+        "one \\\n  --more 'a\n  b'",
+        4,
+        ["first ...", "...", "last"],
+        0,
+    )
     assert (two.text, two.expected, two.exit_code) == ("two   # exit 3", [], 3)
 
 
@@ -47,7 +53,7 @@ def test_commands_come_in_order_with_what_they_print_and_their_exit_code(page: P
     ("output", "as_shown"),
     [
         ("first x\nlast\n", True),
-        ("first \nmiddle\nmore\nlast  \n\n", True),
+        ("first x\nmiddle\nmore\nlast  \n\n", True),
         ("first x\n", False),
         ("other x\nlast\n", False),
         ("first x\nlast\nmore\n", False),

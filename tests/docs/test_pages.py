@@ -28,7 +28,9 @@ def test_the_generated_pages_say_what_the_code_says(capsys: pytest.CaptureFixtur
     assert generate.main(["--check"]) == 0, capsys.readouterr().out
 
 
-def test_a_stale_page_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stale_page_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(generate, "FOLDER", tmp_path)
     assert generate.main(["--check"]) == 1
     assert "docs/cli.md is stale: run `make docs`" in capsys.readouterr().out
@@ -50,6 +52,7 @@ def check(command: Command, scheduler: Up, page: Path) -> None:
         "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
         "TZ": "UTC",
         "TERM": "xterm",
+        "COLUMNS": str(terminal.COLUMNS),
         "LC_ALL": "C.UTF-8",
     }
     here = f"127.0.0.1:{scheduler.port}"

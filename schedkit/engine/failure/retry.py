@@ -82,7 +82,7 @@ def retry_after_ms(text: str | None, now: Instant) -> int | None:
         return min(seconds * SECOND_MS, MAX_BACKOFF_MS)
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)

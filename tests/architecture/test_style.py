@@ -1,0 +1,106 @@
+"""The rules of CONTRIBUTING.md that a program can check."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from enum import Enum
+from typing import NamedTuple
+
+import pytest
+from pydantic import BaseModel
+
+from tests.architecture.tree import Definition, Module, modules
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 70
+TOO_LONG = {  # files to be split; they may not grow beyond this
+    "schedkit/api/jobs.py": 420,
+    "tests/api/test_jobs.py": 500,
+    "tests/conformance/test_sqlite.py": 420,
+    "tests/worlds.py": 450,
+}
+BANNED_NAMES = frozenset({"utils", "util", "common", "helpers", "helper", "base", "manager", "service", "impl", "misc"})
+UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX", "NotImplemented" + "Error")) + r")\b")
+DOCUMENTED = ("schedkit/model", "schedkit/engine", "schedkit/client", "schedkit/ports.py", "schedkit/errors.py")
+FOREIGN_BASES = frozenset({  # classes whose own library asks for a subclass
+    "aiohttp.abc.AbstractResolver", "typer.core.TyperCommand", "typer.core.TyperGroup", "uvicorn.server.Server",
+})  # fmt: skip
+
+
+def name_of(module: Module) -> str:
+    return module.name
+
+
+@pytest.mark.parametrize("module", modules(), ids=name_of)
+def test_a_file_opens_with_what_it_is_for_and_fits(module: Module) -> None:
+    assert module.empty or ast.get_docstring(module.tree), "a file opens with one sentence on what it is for"
+    lines = len(module.text.splitlines())
+    assert lines <= TOO_LONG.get(module.name, MAX_FILE_LINES), f"{lines} lines"
+
+
+@pytest.mark.parametrize("module", modules(), ids=name_of)
+def test_functions_are_short(module: Module) -> None:
+    long = {
+        name: lines
+        for name, node in module.definitions()
+        if not isinstance(node, ast.ClassDef) and (lines := _lines(node)) > MAX_FUNCTION_LINES
+    }
+    assert not long
+
+
+@pytest.mark.parametrize("module", modules(), ids=name_of)
+def test_nothing_is_left_for_later(module: Module) -> None:
+    assert not UNFINISHED.findall(module.text)
+
+
+def test_a_file_is_named_after_a_noun_of_its_own() -> None:
+    assert not [module.name for module in modules() if BANNED_NAMES & {module.path.stem, *module.path.parts}]
+
+
+@pytest.mark.parametrize("module", modules(*DOCUMENTED), ids=name_of)
+def test_what_others_use_says_what_it_is_for(module: Module) -> None:
+    silent = [name for name, node in module.definitions() if _public(name) and not _clear(node)]
+    assert not silent
+
+
+@pytest.mark.parametrize("module", modules("schedkit"), ids=name_of)
+def test_nothing_inherits_but_what_has_to(module: Module) -> None:
+    if module.path.name == "__main__.py":
+        return
+    name = module.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    loaded = importlib.import_module(name)
+    classes = [thing for thing in vars(loaded).values() if inspect.isclass(thing) and thing.__module__ == name]
+    assert not [thing.__qualname__ for thing in classes if not _may_inherit(thing)]
+
+
+def _may_inherit(thing: type) -> bool:
+    if issubclass(thing, Exception | Enum | BaseModel) or NamedTuple in getattr(thing, "__orig_bases__", ()):
+        return True
+    ancestors = [base for base in thing.__mro__[1:] if base is not object]
+    return getattr(thing, "_is_protocol", False) or not ancestors or any(map(_asks_for_it, ancestors))
+
+
+def _asks_for_it(base: type) -> bool:
+    return f"{base.__module__}.{base.__qualname__}" in FOREIGN_BASES
+
+
+def _lines(node: Definition) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def _public(name: str) -> bool:
+    return not any(part.startswith("_") for part in name.split("."))
+
+
+def _clear(node: Definition) -> bool:
+    """It has a docstring, or is so short that its name and types say it all: an enum, one or two statements."""
+    if ast.get_docstring(node):
+        return True
+    if isinstance(node, ast.ClassDef):
+        return any(
+            ast.unparse(base) in ("StrEnum", "IntEnum") or ast.unparse(base).endswith("Error") for base in node.bases
+        )
+    return len(node.body) <= 2

@@ -1,0 +1,160 @@
+"""The operator's verbs, each conditional on what the operator saw (W14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from schedkit.engine.when import operate
+from schedkit.engine.when.window import offset_ms
+from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, job_attributes, job_of
+from schedkit.model.runs import RunStatus, run_of
+from schedkit.model.schedules import Cron, Once
+from schedkit.model.time import parse_rfc3339
+from schedkit.model.writes import Write
+from tests.cases import load
+from tests.engine.making import NOON, SHARDS, after, job, job_after, minute
+
+PAUSED = JobStatus.PAUSED
+VERBS: dict[str, Callable[[Job], Write]] = {
+    "pause": lambda seen: operate.pause(seen, "why", minute(9), SHARDS, NOON),
+    "resume": lambda seen: operate.resume(replace(seen, status=PAUSED), None, SHARDS, NOON),
+    "edit": lambda seen: operate.edit(seen, replace(seen, description="new"), SHARDS, NOON),
+    "cancel": lambda seen: operate.cancel(seen, SHARDS, NOON),
+    "trigger": lambda seen: operate.trigger(seen, NOON, None, SHARDS, NOON)[0],
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_on_a_version_that_has_passed_is_refused(verb: str) -> None:
+    write = VERBS[verb](job(version=3))
+    status = PAUSED if verb == "resume" else JobStatus.SCHEDULED
+    assert write.holds(job_attributes(job(version=3, status=status)))
+    assert not write.holds(job_attributes(job(version=4, status=status)))
+    assert not write.holds(job_attributes(job(version=3, status=JobStatus.CANCELLED)))
+    assert not write.holds(None)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "trigger"])
+def test_a_verb_raises_the_version(verb: str) -> None:
+    before = job(version=3, status=PAUSED if verb == "resume" else JobStatus.SCHEDULED)
+    changed = job_after(VERBS[verb](job(version=3)), before)
+    assert (changed.version, changed.updated_at) == (4, NOON)
+
+
+# ── pause and resume ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def paused(before: Job | None = None, until: int | None = None) -> Job:
+    before = before or job()
+    return job_after(operate.pause(before, "moving", until, SHARDS, NOON - 1), before)
+
+
+def test_a_pause_keeps_the_schedule_where_it_stands() -> None:
+    asleep = paused()
+    assert (asleep.status, asleep.pause_reason, asleep.next_run_at, asleep.paused_at) == (
+        *(PAUSED, "moving", NOON, NOON - 1),
+    )
+
+
+def test_pausing_again_changes_the_reason_and_the_end_but_not_the_beginning() -> None:
+    again = job_after(operate.pause(paused(), "still moving", minute(60), SHARDS, minute(5)), paused())
+    assert (again.pause_reason, again.paused_until, again.paused_at) == ("still moving", minute(60), NOON - 1)
+
+
+def test_on_resume_what_was_due_meanwhile_does_not_run() -> None:
+    """pause-01."""
+    case = next(case for case in load() if case.id == "pause-01")
+    hourly = job(Cron(case.input["cron"]), since=parse_rfc3339(case.input["last_scheduled_for"]))
+    now = parse_rfc3339(case.input["resumed_at"])
+    awake = job_after(operate.resume(paused(hourly), None, SHARDS, now), paused(hourly))
+    assert awake.status is JobStatus.SCHEDULED
+    assert awake.next_run_at == parse_rfc3339(case.expected["next_run_at"])
+    assert (awake.pause_reason, awake.paused_at, awake.paused_until) == (None, None, None)
+
+
+@pytest.mark.parametrize("misfire", MisfirePolicy)
+def test_on_resume_with_a_policy_what_was_due_is_missed_by_that_policy(misfire: MisfirePolicy) -> None:
+    awake = job_after(operate.resume(paused(), misfire, SHARDS, minute(60)), paused())
+    assert (awake.next_run_at, awake.catch_up) == (NOON, misfire)
+
+
+def test_a_resume_before_the_next_occurrence_leaves_it_alone() -> None:
+    rare = paused(job(Cron("0 13 * * *")))
+    assert job_after(operate.resume(rare, None, SHARDS, minute(59)), rare).next_run_at == minute(60)
+
+
+def test_an_end_of_a_pause_that_is_noticed_late_was_its_end_all_the_same() -> None:
+    """C3: from its end on the job was active."""
+    asleep = paused(until=minute(5))
+    assert job_after(operate.resume(asleep, None, SHARDS, minute(60)), asleep).next_run_at == minute(5)
+    early = job_after(operate.resume(asleep, None, SHARDS, minute(3)), asleep)
+    assert early.next_run_at == minute(4), "by hand, before its end"
+
+
+def test_a_one_off_whose_time_passed_has_nothing_left_to_run() -> None:
+    asleep = paused(job(Once(NOON, "2026-06-01T12:00:00Z")))
+    item = after(operate.resume(asleep, None, SHARDS, minute(60)), job_attributes(asleep))
+    assert (job_of(item).status, job_of(item).status_reason) == (JobStatus.FAILED, "MISSED_WHILE_PAUSED")
+    assert "timer_at" not in item
+    awake = job_after(operate.resume(asleep, MisfirePolicy.RUN_ONCE, SHARDS, minute(60)), asleep)
+    assert (awake.status, awake.next_run_at) == (JobStatus.SCHEDULED, NOON)
+
+
+# ── edit ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def edited(before: Job, now: int = NOON, **changes: object) -> Job:
+    return job_after(operate.edit(before, replace(before, **changes), SHARDS, now), before)  # type: ignore[arg-type]
+
+
+def test_an_edit_that_leaves_the_schedule_alone_leaves_an_overdue_occurrence_due() -> None:
+    assert edited(job(), minute(60), description="new").next_run_at == NOON
+
+
+def test_an_edited_schedule_counts_from_now() -> None:
+    moved = edited(job(missed_run=7, catch_up=MisfirePolicy.RUN_ALL), minute(3), schedule=Cron("*/10 * * * *"))
+    assert (moved.next_run_at, moved.counted_from) == (minute(10), minute(3))
+    assert (moved.missed_run, moved.catch_up) == (0, None)
+
+
+def test_an_edit_to_a_time_just_past_is_due_at_once() -> None:
+    soon = Once(NOON - 30_000, "2026-06-01T11:59:30Z")
+    assert edited(job(), NOON, schedule=soon).next_run_at == NOON - 30_000
+
+
+def test_an_edit_is_refused_when_the_job_went_on_meanwhile() -> None:
+    write = operate.edit(job(), replace(job(), description="new"), SHARDS, NOON)
+    assert not write.holds(job_attributes(replace(job(), next_run_at=minute(1))))
+
+
+def test_an_edited_window_moves_the_timer() -> None:
+    write = operate.edit(job(), replace(job(), window_ms=600_000), SHARDS, NOON)
+    assert after(write, job_attributes(job()))["timer_at"] == NOON + offset_ms("job_x", 600_000)
+
+
+def test_no_more_runs_than_there_were_already_ends_the_schedule() -> None:
+    assert edited(job(run_count=3), max_runs=3).next_run_at is None
+    assert edited(job(run_count=3), max_runs=4).next_run_at == NOON
+
+
+# ── cancel and trigger ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_cancelled_job_waits_for_nothing() -> None:
+    item = after(operate.cancel(job(held=minute(-1)), SHARDS, NOON), job_attributes(job(held=minute(-1))))
+    ended = job_of(item)
+    assert (ended.status, ended.next_run_at, ended.held) == (JobStatus.CANCELLED, None, None)
+    assert "timer_at" not in item
+
+
+def test_a_trigger_makes_a_run_that_can_be_claimed_now_and_leaves_the_schedule_alone() -> None:
+    known, made = operate.trigger(job(), minute(-3), '{"n":1}', SHARDS, NOON - 1)
+    item = after(made, None)
+    run = run_of(item)
+    assert (run.status, run.triggered, run.not_before, run.payload) == (RunStatus.RETRY_WAIT, True, NOON - 1, '{"n":1}')
+    assert item["timer_at"] == NOON - 1
+    assert not made.holds(item), "one run for one time"
+    assert job_after(known, job()) == replace(job(), last_run=minute(-3))
