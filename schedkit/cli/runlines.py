@@ -39,22 +39,23 @@ class RunLines:
     counts: Counter[str] = field(default_factory=Counter)
     lags: list[int] = field(default_factory=list)
 
-    def line(self, run: Run, job: dict[str, Any], now: Instant) -> str | None:
-        """The line for this attempt; None once there were enough and the summary has taken over."""
-        word = WORDS.get(run.status, run.status.lower())
-        self.counts[word] += 1
-        last = run.attempts[-1]
+    def count(self, run: Run) -> None:
+        """Take this attempt into the next summary."""
+        self.counts[_word_for(run)] += 1
         if len(run.attempts) == 1:
-            self.lags.append(last.lag_ms)
-        if self.printed >= FULL_LINES:
-            return None
+            self.lags.append(run.attempts[-1].lag_ms)
+
+    def line(self, run: Run, job: dict[str, Any], now: Instant) -> str:
+        """The line for this attempt of the job, which is as the API shows it."""
         self.printed += 1
         self.since = now
+        last = run.attempts[-1]
         tried = run.status is RunStatus.RETRY_WAIT or len(run.attempts) > 1
         when = f"try {last.attempt} of {job['retry_policy']['max_attempts']}" if tried else _when(job["schedule"])
         name = (run.job_name or run.job_id)[:24]
         where = job["target"].get("target_id") or job["target"].get("url", "")
-        return f"{_clock(now, self.zone)}  {word:<6} {name:<12} {when:<13} {where:<12} {_said(run, last, now)}"
+        said = _said(run, last, now)
+        return f"{_clock(now, self.zone)}  {_word_for(run):<6} {name:<12} {when:<13} {where:<12} {said}"
 
     def summary(self, now: Instant) -> str | None:
         """What ended since the last summary, every ten seconds; None where it is too early, or nothing ended."""
@@ -71,6 +72,10 @@ class RunLines:
         self.counts.clear()
         self.lags.clear()
         return f"{_clock(now, self.zone)[:8]}      last 10 s: {', '.join(parts)}"
+
+
+def _word_for(run: Run) -> str:
+    return WORDS.get(run.status, run.status.lower())
 
 
 def _when(schedule: dict[str, Any]) -> str:

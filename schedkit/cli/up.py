@@ -178,25 +178,30 @@ async def _first(stop: asyncio.Event, serving: asyncio.Task[None]) -> None:
 
 
 async def _print_runs(me: Invocation, scheduler: Embedded) -> None:
-    from schedkit.cli.runlines import RunLines
+    """Print what ends. In a thread: a terminal that was stopped (ctrl+s) must not stop the scheduler."""
+    from schedkit.cli.runlines import FULL_LINES, RunLines
 
     lines = RunLines(me.settings.zone)
     ended: asyncio.Queue[Run] = asyncio.Queue()
-    scheduler.listeners.append(ended.put_nowait)
+
+    def heard(run: Run) -> None:
+        lines.count(run)
+        if lines.printed + ended.qsize() < FULL_LINES:
+            ended.put_nowait(run)
+
+    scheduler.listeners.append(heard)
     clock = scheduler.world.clock
     while True:
-        try:
+        texts: list[str] = []
+        with contextlib.suppress(TimeoutError):
             run = await asyncio.wait_for(ended.get(), timeout=1.0)
-        except TimeoutError:
-            run = None
-        if run is not None:
-            text = lines.line(run, await scheduler.job_behind(run), clock.now())
-            if text is not None:
-                print(text, flush=True)
-                if lines.printed == HINTS_AFTER and scheduler.settings.demo:
-                    print(HINTS, flush=True)
+            texts.append(lines.line(run, await scheduler.job_behind(run), clock.now()))
+            if lines.printed == HINTS_AFTER and scheduler.settings.demo:
+                texts.append(HINTS)
         if (summary := lines.summary(clock.now())) is not None:
-            print(summary, flush=True)
+            texts.append(summary)
+        if texts:
+            await asyncio.to_thread(print, "\n".join(texts), flush=True)
 
 
 def _banner(settings: Settings, took_s: float) -> None:

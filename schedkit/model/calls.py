@@ -10,13 +10,17 @@ from schedkit.model.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a target, all headers included; `timeout_ms` bounds it from connect to the last byte."""
+    """One call of a target, all headers included; `timeout_ms` bounds it from connect to the last byte.
+
+    `reuse` lets it take a connection that was used before, which the target may just be closing.
+    """
 
     url: str
     method: str
     headers: Mapping[str, str]
     body: bytes | None
     timeout_ms: int
+    reuse: bool = True
 
 
 @dataclass(frozen=True, slots=True)

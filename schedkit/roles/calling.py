@@ -7,7 +7,7 @@ from typing import Final
 
 from schedkit import __version__
 from schedkit.model.calls import Call
-from schedkit.model.jobs import Job
+from schedkit.model.jobs import Delivery, Job
 from schedkit.model.keys import run_id, stable_hash
 from schedkit.model.runs import Run
 
@@ -19,16 +19,24 @@ def call_of(run: Run, job: Job, registered: Mapping[str, str]) -> Call:
     key = run_id(run.job_id, run.scheduled_for)
     payload = run.payload if run.payload is not None else job.payload
     body = payload.encode() if payload is not None and job.target.method not in BODYLESS else None
+    given = {name.lower() for name in job.target.headers}
+    usual = {"User-Agent": f"schedkit/{__version__}", "Content-Type": "application/json" if body is not None else None}
     headers = {
-        "User-Agent": f"schedkit/{__version__}",
-        **({"Content-Type": "application/json"} if body is not None else {}),
+        **{name: value for name, value in usual.items() if value is not None and name.lower() not in given},
         **job.target.headers,
         "Idempotency-Key": key,
         "X-Fencing-Token": str(run.epoch),
         "X-Attempt": str(run.attempt),
         "traceparent": traceparent(key, run.epoch),
     }
-    return Call(job.target.url_under(registered) or "", job.target.method, headers, body, job.target.timeout_ms)
+    return Call(
+        url=job.target.url_under(registered) or "",
+        method=job.target.method,
+        headers=headers,
+        body=body,
+        timeout_ms=job.target.timeout_ms,
+        reuse=job.delivery is not Delivery.AT_MOST_ONCE,  # a connection that breaks would leave it UNKNOWN
+    )
 
 
 def traceparent(key: str, epoch: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -18,6 +18,7 @@ from schedkit.engine.addresses import check_url, refusal
 from schedkit.errors import InvalidInput
 from schedkit.model.calls import Answered, Call, NoAnswer, NotSent, Reply
 
+KEEP_ALIVE_S: Final = 1.0  # shorter than servers keep theirs (2 s and more), or a call meets a connection being closed
 MAX_BODY_BYTES: Final = 64 * 1_024  # read of an answer; 4 KiB of it are kept, and a longer one ends the connection
 
 
@@ -57,15 +58,17 @@ class HttpTargets:
     def __init__(self, *, loopback_allowed: bool = False, allowed_networks: Sequence[str] = ()) -> None:
         self._loopback_allowed = loopback_allowed
         self._allowed_networks = tuple(allowed_networks)
-        connector = aiohttp.TCPConnector(
-            resolver=GuardedResolver(loopback_allowed, allowed_networks), limit=0, ttl_dns_cache=0, use_dns_cache=False
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
-        )
+        self._pooled = self._session(keepalive_timeout=KEEP_ALIVE_S)
+        self._fresh = self._session(force_close=True)
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._pooled.close()
+        await self._fresh.close()
+
+    def _session(self, **connections: Any) -> aiohttp.ClientSession:
+        resolver = GuardedResolver(self._loopback_allowed, self._allowed_networks)
+        connector = aiohttp.TCPConnector(resolver=resolver, limit=0, use_dns_cache=False, **connections)
+        return aiohttp.ClientSession(connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar())
 
     async def call(self, call: Call) -> Reply:
         try:
@@ -80,7 +83,7 @@ class HttpTargets:
                 error.detail if call.url else "the job's target is not registered (any more)", permanent=True
             )
         try:
-            async with self._session.request(
+            async with (self._pooled if call.reuse else self._fresh).request(
                 call.method,
                 call.url,
                 headers=call.headers,
