@@ -13,6 +13,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -108,7 +109,7 @@ async def running(settings: Settings, folder: DataFolder | None = None) -> Async
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None and owned:
             stack.callback(folder.release)
-        registered = {name: settings.url + path for name, path in PATHS.items()} if settings.demo else {}
+        registered = {name: settings.url + path for name, path in PATHS.items()}
         world = embedded(
             folder.database if folder is not None else None,
             registered=registered,
@@ -139,22 +140,30 @@ async def _started(settings: Settings, world: World, stack: contextlib.AsyncExit
     pools = {priority: Pool(world, priority, executor.handle, settings.slots) for priority in Priority}
     loader, dispatcher, watch = Loader(world), Dispatcher(world), ClockWatch(world)
     await loader.poll()
-    vitals = _vitals(settings, world, meter, pools, watch)
-    app = make_app(world, vitals, loopback_only=True, with_demo=settings.demo)
+    dead: list[str] = []
+    vitals = _vitals(settings, world, meter, pools, watch, dead)
+    app = make_app(world, vitals, loopback_only=True)
     scheduler = Embedded(settings, world, app, meter, pools, executor, listeners)
     roles: list[Serves] = [loader, dispatcher, watch, Retention(world), *pools.values()]
     tasks = [asyncio.create_task(role.serve(), name=type(role).__name__) for role in roles]
+    for task in tasks:
+        task.add_done_callback(partial(_mourn, dead))
     stack.push_async_callback(_stop, scheduler, tasks)
     return scheduler
+
+
+def _mourn(dead: list[str], task: asyncio.Task[None]) -> None:
+    """A role serves for ever: one that ends by itself is a bug that an operator must see."""
+    if not task.cancelled():
+        dead.append(f"the {task.get_name()} has ended; restart the scheduler, nothing is lost by it")
+        log.critical("the %s has ended", task.get_name(), exc_info=task.exception())
 
 
 async def _stop(scheduler: Embedded, tasks: list[asyncio.Task[None]]) -> None:
     """F10: stop receiving, let calls in flight end within the grace, release the leases of the rest."""
     for task in tasks:
         task.cancel()
-    for task in tasks:
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+    await asyncio.gather(*tasks, return_exceptions=True)
     grace_ms = scheduler.settings.grace_ms
     stopped = await asyncio.gather(*(pool.drain(grace_ms) for pool in scheduler.pools.values()))
     scheduler.stopped_in_flight = sum(stopped)
@@ -217,8 +226,12 @@ def server_of(scheduler: Embedded) -> Server:
     return Server(config)
 
 
-def _vitals(settings: Settings, world: World, meter: Meter, pools: dict[Priority, Pool], watch: ClockWatch) -> Vitals:
+def _vitals(
+    settings: Settings, world: World, meter: Meter, pools: dict[Priority, Pool], watch: ClockWatch, dead: list[str]
+) -> Vitals:
     def not_ready() -> str | None:
+        if dead:
+            return dead[0]
         return world.store.trouble if isinstance(world.store, SqliteStore) else None
 
     def live() -> dict[str, Any]:

@@ -6,7 +6,7 @@ client are ordinary coroutines otherwise, so a simulator can run all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -16,7 +16,7 @@ from schedkit.model.jobs import Priority
 from schedkit.model.keys import Index
 from schedkit.model.time import HOUR_MS, Instant
 from schedkit.model.timers import Timer, timer_of
-from schedkit.model.writes import Applied, Item, Key, Outcome, Write
+from schedkit.model.writes import Applied, Item, Key, Outcome, Refused, Write
 
 BUCKET_HORIZON_MS: Final = 2 * HOUR_MS  # W9: what a loader copies ahead; writers add nearer timers directly
 WRITE_RETRY_MS: Final = 100  # F11: the first wait before a write is tried again; doubled, with full jitter
@@ -144,26 +144,32 @@ class World:
         store = self.store
         outcome = await (store.apply(writes[0]) if len(writes) == 1 else store.apply_all(writes))
         if isinstance(outcome, Applied):
-            now = self.clock.now()
-            near = [
-                timer
-                for write, item in zip(writes, outcome.items, strict=True)
-                if (timer := timer_of(write.key, item)) and timer.at <= now + self.horizon_ms
-            ]
-            if overdue := [timer for timer in near if timer.at <= now]:
-                await self.queue.send(overdue)
-            if ahead := [timer for timer in near if timer.at > now]:
-                await self.buckets.add(ahead)
+            await self._pass_on((write.key, item) for write, item in zip(writes, outcome.items, strict=True))
         return outcome
 
     async def commit_by(self, deadline: Instant, *writes: Write) -> Outcome:
         """Like commit, tried again with full jitter while the store is in trouble and the deadline is ahead (F11)."""
         cap_ms = WRITE_RETRY_MS
+        in_doubt = False
         while True:
             try:
-                return await self.commit(*writes)
+                outcome = await self.commit(*writes)
             except StoreUnavailable:
                 if self.clock.now() + cap_ms >= deadline:
                     raise
+                in_doubt = True
+            else:
+                if in_doubt and isinstance(outcome, Refused) and outcome.current is not None:
+                    # It may be our own write, landed before its reply was lost: its timer has not been passed on yet.
+                    await self._pass_on([(writes[outcome.index].key, outcome.current)])
+                return outcome
             await self.clock.sleep(self.chance.draw() * cap_ms)
             cap_ms = min(WRITE_RETRY_CAP_MS, 2 * cap_ms)
+
+    async def _pass_on(self, items: Iterable[tuple[Key, Item]]) -> None:
+        now = self.clock.now()
+        timers = [timer for key, item in items if (timer := timer_of(key, item)) and timer.at <= now + self.horizon_ms]
+        if overdue := [timer for timer in timers if timer.at <= now]:
+            await self.queue.send(overdue)
+        if ahead := [timer for timer in timers if timer.at > now]:
+            await self.buckets.add(ahead)

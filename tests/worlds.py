@@ -77,8 +77,10 @@ class ManualClock:
         return self._wall + self._steady
 
     async def sleep(self, duration_ms: float) -> None:
+        if duration_ms <= 0:  # a turn for the others, and no time
+            return await asyncio.sleep(0)
         wakes = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._steady + max(0, math.ceil(duration_ms)), next(self._order), wakes))
+        heapq.heappush(self._sleepers, (self._steady + math.ceil(duration_ms), next(self._order), wakes))
         await wakes
 
     def jump(self, by_ms: int) -> None:

@@ -26,15 +26,14 @@ from schedkit.ports import World
 ROUTERS: Final = (jobs.batch_router, jobs.router, runs.router, schedules.router, ops.router)
 
 
-def make_app(world: World, vitals: Vitals, *, loopback_only: bool = True, with_demo: bool = True) -> FastAPI:
+def make_app(world: World, vitals: Vitals, *, loopback_only: bool = True) -> FastAPI:
     """The API of this world. `loopback_only` refuses callers of other hosts and pages (there are no credentials)."""
     app = FastAPI(title="schedkit", version=__version__, openapi_url="/openapi.json", docs_url=None, redoc_url=None)
     app.state.world = world
     app.state.vitals = vitals
     for router in ROUTERS:
         app.include_router(router)
-    if with_demo:
-        app.include_router(demo.demo_router())
+    app.include_router(demo.demo_router())
     app.add_exception_handler(SchedkitError, on_schedkit_error)
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(RequestValidationError, on_bad_parameter)

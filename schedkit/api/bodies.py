@@ -27,6 +27,7 @@ from schedkit.model.schedules import DayRule, GapPolicy, RepeatPolicy
 from schedkit.model.time import DAY_MS, SECOND_MS
 
 MAX_BODY_BYTES: Final = 256 * 1_024
+MAX_NAME_CHARS: Final = 128
 MAX_LABELS: Final = 64
 MAX_HEADERS: Final = 64
 MAX_GRACE_SECONDS: Final = 365 * DAY_MS // SECOND_MS
@@ -39,6 +40,7 @@ Model = TypeVar("Model", bound="Body")
 
 Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True, ge=1, le=MAX_RUNS)]
+Name = Annotated[str, Field(strict=True, max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Field(strict=True, max_length=1_024)]
 Time = Annotated[str, Field(strict=True, max_length=64, description="RFC 3339, with Z or an offset")]
 
@@ -105,7 +107,7 @@ class JobCreate(Body):
     schedule: ScheduleBody
     target: TargetBody
     payload: Any = None
-    name: Text | None = None
+    name: Name | None = None
     description: Text | None = None
     priority: Priority = Priority.DEFAULT
     dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS)] = 0
@@ -137,7 +139,7 @@ class JobPatch(Body):
     schedule: ScheduleBody | None = None
     target: TargetPatch | None = None
     payload: Any = None
-    name: Text | None = None
+    name: Name | None = None
     description: Text | None = None
     priority: Priority | None = None
     dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS)] | None = None

@@ -46,7 +46,7 @@ class Door:
             await send(message)
 
         refusal: SchedkitError | None = self._foreign(headers)
-        body = b""
+        body: bytes | None = b""
         if refusal is None:
             try:
                 body = await _body(headers, receive)
@@ -55,6 +55,8 @@ class Door:
         if refusal is not None:
             await problem(refusal, request_id)(scope, receive, send_named)
             return
+        if body is None:
+            return  # the caller went away in the middle of its body: half a request is no request
         await self._app(scope, _replay(body, receive), send_named)
 
     def _foreign(self, headers: Headers) -> NotAllowed | None:
@@ -77,8 +79,8 @@ def _is_loopback(url: str) -> bool:
         return False
 
 
-async def _body(headers: Headers, receive: Receive) -> bytes:
-    """The whole body, cut off as soon as it is too long: it is measured before it is parsed (A2)."""
+async def _body(headers: Headers, receive: Receive) -> bytes | None:
+    """The whole body, cut off as soon as it is too long: measured before it is parsed (A2). None if it never ended."""
     length = headers.get("content-length", "0")
     if length.isdigit() and int(length) > MAX_BODY_BYTES:
         raise _too_large()
@@ -87,7 +89,7 @@ async def _body(headers: Headers, receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return b"".join(chunks)
+            return None
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
         if size > MAX_BODY_BYTES:

@@ -9,37 +9,36 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from schedkit.api import bodies, strict_json
-from schedkit.api.jobs_in import instant_in, job_changed, job_in, payload_in
-from schedkit.api.lookup import find_job, job_by_id
+from schedkit.api.creating import create, name_for
+from schedkit.api.jobs_in import instant_in, job_changed, payload_in
+from schedkit.api.lists import listed
+from schedkit.api.lookup import find_job
 from schedkit.api.problems import problem, request_id_of
 from schedkit.api.requests import (
     DEFAULT_LIMIT,
-    MAX_SCANNED,
     Cursor,
     Limit,
     TenantDep,
     WorldDep,
-    bad_cursor,
     body_of,
 )
 from schedkit.api.runs import list_runs_of, recent_runs
 from schedkit.api.views import job_out, occurrence_out, run_out
-from schedkit.engine.when import advance, operate
+from schedkit.engine.when import operate
 from schedkit.engine.when.occurrences import next_after
 from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.who import cancel as cancelling
-from schedkit.errors import Conflict, InvalidInput, Reason, SchedkitError, Unprocessable
+from schedkit.engine.who import claim as claiming
+from schedkit.errors import Conflict, InvalidInput, Reason, SchedkitError
 from schedkit.model.jobs import Job, JobStatus, job_of
-from schedkit.model.keys import RUN_PREFIX, Index, derived_job_id, job_key, jobs_listing, new_job_id, run_id, run_key
+from schedkit.model.keys import RUN_PREFIX, Index, job_key, jobs_listing, run_id, run_key
 from schedkit.model.runs import RunStatus, run_of
 from schedkit.model.schedules import Once
-from schedkit.model.time import DAY_MS
-from schedkit.model.writes import Applied, Refused, Write
-from schedkit.ports import World
+from schedkit.model.writes import Applied, Item, Refused, Write
+from schedkit.ports import Page, World
 
-KEY_LIFE_MS: Final = DAY_MS  # an Idempotency-Key is honoured for 24 hours
-MAX_KEY_CHARS: Final = 255
-ID_CHANCE_BYTES: Final = 10
+BATCH_STEP: Final = 25
+PREVIEW_STEP: Final = 20  # occurrences computed between two turns of everybody else
 OPEN_RUNS_LOOKED_AT: Final = 500  # a cancel looks this far back for runs that wait for a retry
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -65,7 +64,12 @@ async def batch_create(
             return {"status": error.status, "error": strict_json.loads(bytes(problem(error, request_id).body))}
         return {"status": 200 if replayed else 201, "job": job_out(job, world.registered)}
 
-    return {"results": await asyncio.gather(*(one(entry) for entry in body.jobs))}
+    tasks = []
+    for number, entry in enumerate(body.jobs, start=1):
+        tasks.append(asyncio.create_task(one(entry)))
+        if number % BATCH_STEP == 0:
+            await world.clock.sleep(0)  # a large batch takes turns with everything else
+    return {"results": [await task for task in tasks]}
 
 
 @router.post("", status_code=201, summary="Create a job")
@@ -99,29 +103,24 @@ async def list_jobs(
     labels = dict(_label(text) for text in label or ())
     before = instant_in(due_before, "due_before")
 
-    def wanted(job: Job) -> bool:
-        return (
+    def pick(item: Item) -> dict[str, Any] | None:
+        job = job_of(item)
+        matches = (
             (not status or job.status in status)
             and all(job.labels.get(key) == value for key, value in labels.items())
             and (job.name or "").startswith(name_prefix)
             and (target_id is None or job.target.target_id == target_id)
             and (before is None or (job.next_run_at is not None and job.next_run_at < before))
         )
+        return job_out(job, world.registered) if matches else None
 
-    found: list[Job] = []
-    scanned = 0
-    while True:
-        try:
-            page = await world.store.page(
-                jobs_listing(tenant), index=Index.LISTED, limit=limit - len(found), cursor=cursor, newest_first=True
-            )
-        except ValueError as error:
-            raise bad_cursor(error) from None
-        found += [job for _, item in page.items if wanted(job := job_of(item))]
-        scanned += len(page.items)
-        cursor = page.cursor
-        if cursor is None or len(found) >= limit or scanned >= MAX_SCANNED:
-            return {"items": [job_out(job, world.registered) for job in found], "next_cursor": cursor}
+    async def page(limit: int, cursor: str | None) -> Page:
+        return await world.store.page(
+            jobs_listing(tenant), index=Index.LISTED, limit=limit, cursor=cursor, newest_first=True
+        )
+
+    items, next_cursor = await listed(world, page, limit, cursor, pick)
+    return {"items": items, "next_cursor": next_cursor}
 
 
 @router.post("/{ref}:pause", summary="Stop future runs, keep the job")
@@ -178,11 +177,13 @@ async def trigger_job(
         match await world.commit(*operate.trigger(job, scheduled_for, payload, world.shards, now)):
             case Applied(items):
                 return run_out(run_of(items[1]))
-            case Refused(index=1) if as_of is not None:
+            case Refused(index=1, current=current) if as_of is not None and current is not None:
+                status = run_of(current).status
                 raise Conflict(
-                    Reason.RUN_IN_PROGRESS,
-                    f"there is a run for {body.as_of} already",
+                    Reason.RUN_FINISHED if status.final else Reason.RUN_IN_PROGRESS,
+                    f"there is a run for {body.as_of} already: it is {status}",
                     field="as_of",
+                    why="an occurrence has one run",
                     fix=(f"schedkit job runs {ref}",),
                 )
             case Refused(index=1):
@@ -220,6 +221,8 @@ async def job_next(
             break
         shown.append(occurrence_out(occurrence, dispatch_at(job, occurrence.scheduled_for)))
         after = occurrence.scheduled_for
+        if len(shown) % PREVIEW_STEP == 0:
+            await world.clock.sleep(0)
     return {"job_id": job.job_id, "occurrences": shown}
 
 
@@ -244,9 +247,12 @@ async def edit_job(
             return job_out(job, world.registered)
         if wanted.schedule != job.schedule:
             await _require_no_run(world, job)
+        moved = wanted.schedule != job.schedule
         writes = [operate.edit(job, wanted, world.shards, world.clock.now())]
+        if moved:
+            writes += await _held_record(world, job, cancelling.REASON_RESCHEDULED)
         if wanted.name is not None and wanted.name != job.name:
-            writes.append(await _take_name(world, wanted))
+            writes.append(await name_for(world, wanted))
         if await _landed(world, *writes):
             break
     return job_out(await find_job(world, tenant, job.job_id), world.registered)
@@ -259,80 +265,12 @@ async def cancel_job(
     """Nothing that was not claimed yet will run; a run in progress ends as it ends, unless `running=cancel`."""
     job = await find_job(world, tenant, ref)
     while not job.status.ended:
-        if await _landed(world, operate.cancel(job, world.shards, world.clock.now())):
+        held = await _held_record(world, job, cancelling.REASON_JOB_CANCELLED)
+        if await _landed(world, operate.cancel(job, world.shards, world.clock.now()), *held):
             break
         job = await find_job(world, tenant, job.job_id)
     await _cancel_open_runs(world, job, running == "cancel")
     return job_out(await find_job(world, tenant, job.job_id), world.registered)
-
-
-async def create(world: World, tenant: str, body: bodies.JobCreate, key: str | None) -> tuple[Job, bool]:
-    """(the job, whether it was there already under this Idempotency-Key).
-
-    Raises InvalidInput, NotFound, TooLarge; Unprocessable (IDEMPOTENCY_KEY_REUSED); Conflict (NAME_IN_USE).
-    """
-    if key is not None and not (0 < len(key) <= MAX_KEY_CHARS and key.isprintable()):
-        raise InvalidInput(
-            Reason.INVALID_ARGUMENT,
-            f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable characters",
-            field="Idempotency-Key",
-        )
-    digest = _digest(body)
-    generation = 0
-    while True:
-        now = world.clock.now()
-        if key is None:
-            job_id = new_job_id(now, world.chance.bytes(ID_CHANCE_BYTES))
-        else:
-            job_id = derived_job_id(tenant, key, generation)
-            before = await job_by_id(world, tenant, job_id)
-            if before is not None and now - before.created_at >= KEY_LIFE_MS:
-                generation += 1
-                continue
-            if before is not None:
-                return _same(before, digest, key), True
-        job = job_in(body, job_id, tenant, digest, world, now)
-        writes = [advance.create(job, world.shards)]
-        if job.name is not None:
-            writes.append(await _take_name(world, job))
-        outcome = await world.commit(*writes)
-        if isinstance(outcome, Applied):
-            return job_of(outcome.item), False
-
-
-def _digest(body: bodies.JobCreate) -> str:
-    """What the body means, whatever its blanks, the order of its names, or the defaults it spells out."""
-    meaning = strict_json.canonical(body.model_dump(mode="json") | {"has_payload": "payload" in body.model_fields_set})
-    return strict_json.digest(meaning)
-
-
-def _same(before: Job, digest: str, key: str) -> Job:
-    if before.request_hash != digest:
-        raise Unprocessable(
-            Reason.IDEMPOTENCY_KEY_REUSED,
-            f"the Idempotency-Key {key[:60]!r} was used for another body; it made job {before.job_id}",
-            field="Idempotency-Key",
-            why="one key stands for one request, so that a repeat can be told from a new wish",
-            fix=("use a new key for a new job", f"schedkit job show {before.job_id}"),
-        )
-    return before
-
-
-async def _take_name(world: World, job: Job) -> Write:
-    """The write that claims the job's name. Raises Conflict (NAME_IN_USE) while another job lives under it."""
-    assert job.name is not None, "only a named job takes a name"
-    item = await world.store.get(advance.take_name(job, None).key)
-    if item is None:
-        return advance.take_name(job, None)
-    holder = await job_by_id(world, job.tenant_id, item["job_id"])
-    if holder is not None and holder.name == job.name and not holder.status.ended and holder.job_id != job.job_id:
-        raise Conflict(
-            Reason.NAME_IN_USE,
-            f"the name {job.name!r} belongs to {holder.job_id}, which is {holder.status}",
-            field="name",
-            fix=(f"schedkit job update {holder.job_id} …", "choose another name"),
-        )
-    return advance.take_name(job, item["job_id"])
 
 
 async def _attempts(world: World, tenant: str, ref: str) -> AsyncIterator[Job]:
@@ -352,6 +290,13 @@ async def _attempts(world: World, tenant: str, ref: str) -> AsyncIterator[Job]:
 
 async def _landed(world: World, *writes: Write) -> bool:
     return isinstance(await world.commit(*writes), Applied)
+
+
+async def _held_record(world: World, job: Job, reason: str) -> list[Write]:
+    """The record of an occurrence that waited for the run before it, and now will not run (C3)."""
+    if job.held is None or await world.store.get(run_key(job.job_id, job.held)) is not None:
+        return []
+    return [claiming.skip(job, job.held, dispatch_at(job, job.held), reason, world.clock.now())]
 
 
 async def _require_no_run(world: World, job: Job) -> None:

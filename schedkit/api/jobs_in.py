@@ -17,7 +17,6 @@ from schedkit.model.schedules import Cron, Interval, Once, Schedule
 from schedkit.model.time import MAX_INSTANT, SECOND_MS, Instant, parse_rfc3339
 from schedkit.ports import World
 
-MAX_NAME_CHARS: Final = 128
 MAX_HEADER_CHARS: Final = 4_096
 RESERVED_HEADERS: Final = frozenset({
     "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive", "proxy-authorization",
@@ -63,7 +62,7 @@ def schedule_in(body: bodies.ScheduleBody, now: Instant) -> tuple[Schedule, tupl
     return schedule, notes
 
 
-def job_in(body: bodies.JobCreate, job_id: str, tenant_id: str, request_hash: str, world: World, now: Instant) -> Job:
+def job_in(body: bodies.JobCreate, job_id: str, tenant_id: str, world: World, now: Instant) -> Job:
     """The job that this body asks for, with its first occurrence."""
     schedule, notes = schedule_in(body.schedule, now)
     job = Job(
@@ -73,7 +72,6 @@ def job_in(body: bodies.JobCreate, job_id: str, tenant_id: str, request_hash: st
         created_at=now,
         updated_at=now,
         tenant_id=tenant_id,
-        request_hash=request_hash,
         name=name_in(body.name),
         description=body.description,
         payload=payload_in(body.payload) if "payload" in body.model_fields_set else None,
@@ -92,7 +90,19 @@ def job_in(body: bodies.JobCreate, job_id: str, tenant_id: str, request_hash: st
         status=JobStatus.PAUSED if body.paused else JobStatus.SCHEDULED,
         paused_at=now if body.paused else None,
     )
-    return scheduled(job, now)
+    return scheduled(startable(job), now)
+
+
+def startable(job: Job) -> Job:
+    """Raises InvalidInput for a job whose every run would expire before its place in the window."""
+    if job.expires_after_ms is not None and job.window_ms and job.expires_after_ms <= job.window_ms:
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT,
+            "expires_after_seconds must be longer than dispatch_window_seconds",
+            field="expires_after_seconds",
+            why="a run may start anywhere in its window, and one that has expired does not start",
+        )
+    return job
 
 
 def scheduled(job: Job, now: Instant) -> Job:
@@ -144,7 +154,7 @@ def job_changed(job: Job, patch: bodies.JobPatch, world: World, now: Instant) ->
         name: name for name in ("description", "priority", "delivery", "region_policy", "max_runs")
     }
     changes |= {attribute: getattr(patch, name) for name, attribute in plain.items() if name in given}
-    return replace(job, **changes)
+    return startable(replace(job, **changes))
 
 
 def target_in(body: bodies.TargetBody, world: World) -> HttpTarget:
@@ -203,6 +213,8 @@ def headers_in(headers: Mapping[str, str]) -> None:
     """Raises InvalidInput (INVALID_HEADER) for what could not be sent, at creation rather than at each attempt."""
     if len(headers) > bodies.MAX_HEADERS:
         raise _header("…", f"there are {len(headers)} headers, and {bodies.MAX_HEADERS} at most can be kept")
+    if len({name.lower() for name in headers}) < len(headers):
+        raise _header(next(iter(headers)), "a header's name stands twice, in other letters")
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
             raise _header(name, f"{name!r} is not a header name")
@@ -216,12 +228,12 @@ def name_in(name: str | None) -> str | None:
     if name is None:
         return None
     odd = not name.isprintable() or name != name.strip() or any(mark in name for mark in "/:")
-    if not name or odd or len(name) > MAX_NAME_CHARS or name.startswith("job_"):
+    if not name or odd or len(name) > bodies.MAX_NAME_CHARS or name.startswith("job_"):
         raise InvalidInput(
             Reason.INVALID_ARGUMENT,
             f"{name[:60]!r} cannot be a name",
             field="name",
-            why=f"a name has 1 to {MAX_NAME_CHARS} printable characters, no / or :, no blanks at its ends, and does not"
+            why=f"a name has 1 to {bodies.MAX_NAME_CHARS} printable characters, no / or :, no blanks at its ends, and does not"
             " begin with job_, so that it can stand wherever a job id can",
         )
     return name
@@ -233,7 +245,7 @@ def labels_in(labels: Mapping[str, str]) -> dict[str, str]:
             Reason.INVALID_ARGUMENT, f"{len(labels)} labels; {bodies.MAX_LABELS} at most", field="labels"
         )
     for key in labels:
-        if not key or len(key) > MAX_NAME_CHARS or not key.isprintable() or "=" in key:
+        if not key or len(key) > bodies.MAX_NAME_CHARS or not key.isprintable() or "=" in key:
             raise InvalidInput(
                 Reason.INVALID_ARGUMENT, f"{key[:60]!r} cannot be a label's key", field=f"labels.{key[:60]}"
             )

@@ -15,7 +15,6 @@ from schedkit.ports import World
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500
-MAX_SCANNED: Final = 10_000  # items a filtered list looks at before it answers with what it has, and a cursor
 
 
 async def world_of(request: Request) -> World:

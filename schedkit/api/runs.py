@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 
 from schedkit.api.jobs_in import instant_in
+from schedkit.api.lists import PageOf, listed
 from schedkit.api.lookup import find_job, find_run
-from schedkit.api.requests import DEFAULT_LIMIT, MAX_SCANNED, Cursor, Limit, TenantDep, WorldDep, bad_cursor
+from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, TenantDep, WorldDep
 from schedkit.api.views import recent_run_out, run_out
 from schedkit.engine.when.advance import look_again, waits_for_run
 from schedkit.engine.who import cancel as cancelling
@@ -17,7 +17,7 @@ from schedkit.errors import Conflict, Reason
 from schedkit.model.jobs import Job
 from schedkit.model.keys import RUN_PREFIX, Index, job_key, runs_listing
 from schedkit.model.runs import Run, RunStatus, run_of
-from schedkit.model.writes import Applied
+from schedkit.model.writes import Applied, Item
 from schedkit.ports import Page, World
 
 RECENT_RUNS: Final = 10
@@ -46,7 +46,7 @@ async def list_runs(
             runs_listing(tenant), index=Index.LISTED, limit=limit, cursor=cursor, newest_first=True
         )
 
-    return await _listed(page, limit, cursor, status, since, until)
+    return await _listed(world, page, limit, cursor, status, since, until)
 
 
 async def list_runs_of(
@@ -65,7 +65,7 @@ async def list_runs_of(
             job_key(job.job_id).partition, prefix=RUN_PREFIX, limit=limit, cursor=cursor, newest_first=True
         )
 
-    return await _listed(page, limit, cursor, status, since, until)
+    return await _listed(world, page, limit, cursor, status, since, until)
 
 
 async def recent_runs(world: World, job: Job) -> list[dict[str, Any]]:
@@ -114,32 +114,24 @@ async def _let_job_know(world: World, tenant: str, run: Run) -> None:
 
 
 async def _listed(
-    page_of: Callable[[int, str | None], Any],
+    world: World,
+    page_of: PageOf,
     limit: int,
     cursor: str | None,
     status: list[RunStatus] | None,
     since: str | None,
     until: str | None,
 ) -> dict[str, Any]:
-    """Pages until enough runs match; runs come newest first, so the first one before `since` is the end."""
+    """Runs come newest first, so the first one before `since` is the end."""
     first, last = instant_in(since, "since"), instant_in(until, "until")
-    found: list[Run] = []
-    scanned = 0
-    while True:
-        try:
-            page = await page_of(limit - len(found), cursor)
-        except ValueError as error:
-            raise bad_cursor(error) from None
-        runs = [run_of(item) for _, item in page.items]
-        found += [
-            run
-            for run in runs
-            if (not status or run.status in status)
-            and (first is None or run.scheduled_for >= first)
-            and (last is None or run.scheduled_for <= last)
-        ]
-        scanned += len(runs)
-        past = first is not None and bool(runs) and runs[-1].scheduled_for < first
-        cursor = None if past else page.cursor
-        if cursor is None or len(found) >= limit or scanned >= MAX_SCANNED:
-            return {"items": [run_out(run) for run in found], "next_cursor": cursor}
+
+    def pick(item: Item) -> dict[str, Any] | None:
+        run = run_of(item)
+        matches = (not status or run.status in status) and (last is None or run.scheduled_for <= last)
+        return run_out(run) if matches else None
+
+    def ends(item: Item) -> bool:
+        return first is not None and run_of(item).scheduled_for < first
+
+    items, next_cursor = await listed(world, page_of, limit, cursor, pick, ends)
+    return {"items": items, "next_cursor": next_cursor}

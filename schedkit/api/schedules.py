@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends
 
@@ -14,6 +14,8 @@ from schedkit.engine.when import occurrences
 from schedkit.engine.when.window import offset_ms
 from schedkit.model.schedules import Once
 from schedkit.model.time import SECOND_MS
+
+PREVIEW_STEP: Final = 20
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
@@ -37,6 +39,8 @@ async def preview(
     while len(shown) < body.count and (found := occurrences.next_after(schedule, after)) is not None:
         shown.append(occurrence_out(found, found.scheduled_for + shift_ms))
         after = found.scheduled_for
+        if len(shown) % PREVIEW_STEP == 0:
+            await world.clock.sleep(0)  # a long preview takes turns with everything else
     if isinstance(schedule, Once) and shown:
         shown[0]["notes"] = [*notes, *(note for note in shown[0]["notes"] if note not in notes)]
     return {"occurrences": shown}

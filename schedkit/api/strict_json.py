@@ -79,6 +79,8 @@ def _depth(text: str) -> int:
 
 def _exact_float(text: str) -> float:
     value = float(text)
+    if repr(value) == text:
+        return value
     try:
         exact = Decimal(text) == Decimal(repr(value))
     except ArithmeticError:  # an exponent that no decimal has

@@ -310,11 +310,10 @@ def _each(me: Invocation, change: Change, jobs: list[str], verb: str, act: Any) 
         me.changing(change, f"{verb} {count(len(jobs), 'job')}")
     with me.asking():
         done, refusal = each(me, jobs, act)
-    if len(jobs) == 1:
-        me.show(jobpages.verb_page(me, done[0], said))
-    elif me.for_people:
+    if len(jobs) == 1 or me.for_people:
         for job in done:
-            me.show(jobpages.verb_page(me, job, said))
+            ended = verb == "cancel" and job["status"] not in ("CANCELLED", "SCHEDULED", "PAUSED")
+            me.show(jobpages.verb_page(me, job, f"was {job['status']} already:" if ended else said))
     else:
         me.show(jobpages.job_items(me, done, None, ""))
     if refusal is not None:

@@ -129,7 +129,7 @@ def schedule(spec: Mapping[str, Any]) -> str:
         case "INTERVAL":
             return f"every {seconds(spec.get('every_seconds'))}"
         case "ONCE":
-            return "once"
+            return " ".join(filter(None, ("once, at", spec.get("run_at"), spec.get("time_zone"))))
         case other:
             return str(other)
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -76,6 +77,7 @@ def up(
         level=logging.WARNING, format="%(asctime)s.%(msecs)03d  %(levelname)s  %(message)s", datefmt="%H:%M:%S"
     )
     logging.getLogger("schedkit").setLevel(logging.DEBUG if me.given.get("verbose") else logging.WARNING)
+    _raise_file_limit()
     asyncio.run(_serve(me, settings, began))
 
 
@@ -141,7 +143,7 @@ async def _serve(me: Invocation, settings: Settings, began: float) -> None:
                 await seed(scheduler.world)
             server = embedded.server_of(scheduler)
             serving = asyncio.create_task(server.serve([listener]))
-            while not server.started:
+            while not server.started and not serving.done():
                 await asyncio.sleep(0.001)
             _write_context(settings)
             _banner(settings, time.monotonic() - began)
@@ -156,6 +158,13 @@ async def _serve(me: Invocation, settings: Settings, began: float) -> None:
         kept = f"data kept in {_shown(settings.data)}" if settings.data is not None else "nothing was kept"
         left = f", {scheduler.stopped_in_flight} handed on to the next start" if scheduler.stopped_in_flight else ""
         print(f"done{left}. {kept}", flush=True)
+
+
+def _raise_file_limit() -> None:
+    """Every call in flight is an open file, and the usual limit is below what four pools may have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _on_signals(stop: asyncio.Event) -> None:

@@ -50,7 +50,8 @@ class Unreachable(SchedkitError):
         refused: bool = False,
         why: str | None = None,
     ) -> None:
-        super().__init__(cast(Reason, Trouble.UNREACHABLE), detail, why=why)
+        fix = ("start one: schedkit up", "or point at another: schedkit context use NAME") if refused else ()
+        super().__init__(cast(Reason, Trouble.UNREACHABLE), detail, why=why, fix=fix)
         self.url = url
         self.idempotency_key = idempotency_key
         self.refused = refused  # nobody listens there, so nothing was sent

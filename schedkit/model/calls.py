@@ -10,17 +10,13 @@ from schedkit.model.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a target, all headers included; `timeout_ms` bounds it from connect to the last byte.
-
-    `reuse` lets it take a connection that was used before, which the target may just be closing.
-    """
+    """One call of a target, all headers included; `timeout_ms` bounds it from connect to the last byte."""
 
     url: str
     method: str
     headers: Mapping[str, str]
     body: bytes | None
     timeout_ms: int
-    reuse: bool = True
 
 
 @dataclass(frozen=True, slots=True)

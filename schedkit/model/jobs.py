@@ -124,13 +124,13 @@ class Job:
     expires_after_ms: int | None = None
     version: int = 1  # raised by every edit and operator's verb; what If-Match compares
     notes: tuple[str, ...] = ()  # what was adjusted when the schedule was accepted
-    request_hash: str | None = None  # of the body it was created from, for Idempotency-Key
     zone_data: str | None = None  # the tz database version next_run_at was computed with (W2)
 
     # Where the schedule stands.
     counted_from: Instant = 0  # next_run_at is the first occurrence after this
     next_run_at: Instant | None = None  # scheduled_for of the next occurrence
-    last_run: Instant | None = None  # scheduled_for of the run started last
+    last_run: Instant | None = None  # scheduled_for of the occurrence started last
+    last_triggered: Instant | None = None  # scheduled_for of the run that was last asked for by hand
     run_count: int = 0
     held: Instant | None = None  # BUFFER_ONE: the occurrence waiting for the previous run to end
     missed_run: int = 0  # RUN_ALL: how many missed occurrences have run in this catch-up

@@ -4,6 +4,7 @@
     job    JOB#<job_id>        JOB                      D#<shard>      JOBS#<tenant>
     run    JOB#<job_id>        RUN#<scheduled_for>      L# or R#       RUNS#<tenant>          DEAD#<tenant>
     name   NAME#<tenant>       <name>
+    key    KEY#<tenant>        <Idempotency-Key>
 
 An item has at most one timer (one index, one rule: its next one), one listing and one place among the dead letters.
 Hashes are blake2b, so that they are the same on every machine and in every version of Python.
@@ -86,6 +87,10 @@ def name_key(tenant_id: str, name: str) -> Key:
     return Key(f"NAME#{tenant_id}", name)
 
 
+def idempotency_key_key(tenant_id: str, idempotency_key: str) -> Key:
+    return Key(f"KEY#{tenant_id}", idempotency_key)
+
+
 def jobs_listing(tenant_id: str) -> str:
     return f"JOBS#{tenant_id}"
 
@@ -117,12 +122,3 @@ def parse_run_id(text: str) -> tuple[str, Instant]:
 def new_job_id(now: Instant, draw: bytes) -> str:
     """`job_` + a ULID of `now` and ten bytes of chance."""
     return JOB_ID_PREFIX + str(ULID.from_bytes(now.to_bytes(6, "big") + draw[:10]))
-
-
-def derived_job_id(tenant_id: str, idempotency_key: str, generation: int) -> str:
-    """The id of a job made under an Idempotency-Key: the same request is the same id, so a repeat is one refused write.
-
-    `generation` counts how often the key has been used anew after its 24 hours.
-    """
-    text = f"{tenant_id}\x00{idempotency_key}\x00{generation}"
-    return JOB_ID_PREFIX + str(ULID.from_bytes(blake2b(text.encode(), digest_size=16).digest()))

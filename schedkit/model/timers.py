@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from schedkit.model.jobs import Priority
 from schedkit.model.keys import TimerKind
@@ -30,4 +31,12 @@ def timer_of(key: Key, item: Item) -> Timer | None:
     if partition is None:
         return None
     kind = TimerKind(partition.partition("#")[0])
-    return Timer(item["timer_at"], key, kind, Priority(item.get("priority", Priority.DEFAULT)))
+    return Timer(item["timer_at"], key, kind, priority_of(item.get("priority")))
+
+
+def priority_of(text: str | None) -> Priority:
+    """The priority that an item names. One that this version does not know must not stop the others: it is DEFAULT."""
+    return Priority(text) if text in _PRIORITIES else Priority.DEFAULT
+
+
+_PRIORITIES: Final = frozenset(Priority)

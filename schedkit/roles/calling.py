@@ -7,7 +7,7 @@ from typing import Final
 
 from schedkit import __version__
 from schedkit.model.calls import Call
-from schedkit.model.jobs import Delivery, Job
+from schedkit.model.jobs import Job
 from schedkit.model.keys import run_id, stable_hash
 from schedkit.model.runs import Run
 
@@ -35,7 +35,6 @@ def call_of(run: Run, job: Job, registered: Mapping[str, str]) -> Call:
         headers=headers,
         body=body,
         timeout_ms=job.target.timeout_ms,
-        reuse=job.delivery is not Delivery.AT_MOST_ONCE,  # a connection that breaks would leave it UNKNOWN
     )
 
 

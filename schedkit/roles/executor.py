@@ -11,6 +11,7 @@ after the claim the lease is; after the advance, the same; after the call the sa
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
@@ -35,6 +36,7 @@ from schedkit.ports import World
 from schedkit.roles.calling import call_of
 
 TOKEN_BYTES: Final = 12  # chance enough that no two claims ever share a token
+LONGEST_WAIT_MS: Final = 1_000  # a wall clock that is set is noticed within this
 STORE_PATIENCE_MS: Final = 10_000  # before a claim no lease is running; after this the message goes back
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,8 @@ class Executor:
 
     async def handle(self, timer: Timer) -> None:
         """Do what this timer asks for. Raises StoreUnavailable when the message should come again."""
+        if timer.at > self._world.clock.now():  # the clock was set back since it was sent: it waits again (H3)
+            return await self._world.buckets.add((timer,))
         match timer.kind:
             case TimerKind.DUE:
                 await self._due(timer.key)
@@ -63,21 +67,22 @@ class Executor:
 
     async def release_all(self) -> None:
         """End the leases of what is still held, so that another executor may start at once (F10)."""
-        for run in list(self._holding.values()):
-            await self._world.commit(claiming.release(run, shards=self._world.shards, now=self._world.clock.now()))
+        shards, now = self._world.shards, self._world.clock.now()
+        releases = [claiming.release(run, shards=shards, now=now) for run in self._holding.values()]
+        # A store in trouble leaves some of them as they are: those leases end by themselves.
+        await asyncio.gather(*(self._world.commit(release) for release in releases), return_exceptions=True)
 
     # ── a job is due ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _due(self, key: Key) -> None:
         world = self._world
         while (job := await self._job(key)) is not None:
-            previous = await self._previous(job)
+            previous = await self._run_of(job, job.last_run)
+            unended = await self._unended(job, previous)
             now = world.clock.now()
-            match plan(job, previous is not None and not previous.status.final, now):
+            match plan(job, unended is not None, now):
                 case NotDue():
-                    if previous is not None and advancing.waits_for_run(job):
-                        await self._look_later(job, previous, now)
-                    return
+                    return await self._look_later(job, unended, now) if advancing.waits_for_run(job) else None
                 case Close():
                     return await self._close(job, previous, now)
                 case AutoResume():
@@ -89,13 +94,19 @@ class Executor:
                 case Start() as start:
                     return await self._start(job, start, now)
 
-    async def _previous(self, job: Job) -> Run | None:
-        """The run started last, where it matters: for the overlap rule, and at the end of the schedule."""
-        asked = job.overlap is not OverlapPolicy.ALLOW or advancing.waits_for_run(job)
-        if not asked or job.last_run is None:
+    async def _run_of(self, job: Job, scheduled_for: Instant | None) -> Run | None:
+        """One of the job's earlier runs, where it matters: for the overlap rule, and at the end of the schedule."""
+        if scheduled_for is None or (job.overlap is OverlapPolicy.ALLOW and not advancing.waits_for_run(job)):
             return None
-        item = await self._world.store.get(run_key(job.job_id, job.last_run))
+        item = await self._world.store.get(run_key(job.job_id, scheduled_for))
         return run_of(item) if item is not None else None
+
+    async def _unended(self, job: Job, previous: Run | None) -> Run | None:
+        """The previous run, or the one triggered by hand, that has no final state yet (W13)."""
+        for run in (previous, await self._run_of(job, job.last_triggered)):
+            if run is not None and not run.status.final:
+                return run
+        return None
 
     async def _skip(self, job: Job, skip: Skip, now: Instant) -> None:
         """Record the skipped occurrences and move on, in one atomic write; one that has run already stays as it is."""
@@ -120,10 +131,13 @@ class Executor:
         else:
             await self._look_later(job, previous, now)
 
-    async def _look_later(self, job: Job, previous: Run, now: Instant) -> None:
-        """The end of the previous run wakes the job; should that be lost, a timer that lies ahead does."""
-        expected = previous.not_before or previous.lease_expires_at or now
-        await self._commit(advancing.look_again(job, self._world.shards, max(expected, now + LOOK_AGAIN_MS)))
+    async def _look_later(self, job: Job, run: Run | None, now: Instant) -> None:
+        """The end of this run wakes the job; should that be lost, a timer does. A held one may wait for its place."""
+        if run is not None:
+            at = max(run.not_before or run.lease_expires_at or now, now + LOOK_AGAIN_MS)
+        else:
+            at = now + LOOK_AGAIN_MS if job.held is None else dispatch_at(job, job.held)
+        await self._commit(advancing.look_again(job, self._world.shards, at))
 
     async def _start(self, job: Job, start: Start, now: Instant) -> None:
         """Claim first, then advance, then call: rules 3 to 6."""
@@ -188,6 +202,10 @@ class Executor:
         if run is None or run.status is not RunStatus.RUNNING:
             return
         now = world.clock.now()
+        mine = self._holding.get(key)
+        if mine is not None and mine.epoch == run.epoch:  # we are calling it: it is our clock that went ahead
+            await self._commit(claiming.extend(run, job, shards=world.shards, now=now))
+            return
         match reaping.reap(run, job.delivery, now):
             case reaping.Wait():
                 return  # its timer stands in the index for later
@@ -210,10 +228,7 @@ class Executor:
 
     async def _abandon(self, run: Run, job: Job | None) -> None:
         """Claimed, but the job was taken away meanwhile: nothing is called."""
-        reason = (_unwanted(run, job) if job is not None else None) or (
-            cancelling.REASON_RUN_CANCELLED if run.cancel_requested else cancelling.REASON_RESCHEDULED
-        )
-        write = cancelling.cancel_claimed(run, reason, self._world.clock.now())
+        write = cancelling.cancel_claimed(run, _taken_away(run, job), self._world.clock.now())
         outcome = await self._commit_while_held(run, write)
         if job is not None and isinstance(outcome, Applied):
             await self._look(job, run_of(outcome.item))
@@ -221,18 +236,31 @@ class Executor:
     # ── calling and settling ─────────────────────────────────────────────────────────────────────────────────────
 
     async def _call(self, run: Run, job: Job) -> None:
-        world = self._world
         key = run_key(run.job_id, run.scheduled_for)
         self._holding[key] = run
-        called_at = world.clock.now()
-        assert called_at >= run.due_at or run.triggered, "never early"
+        try:
+            await self._call_held(run, job)
+        except Exception:
+            del self._holding[key]
+            raise
+        del self._holding[key]  # a task that was cancelled keeps it: release_all ends its lease
+
+    async def _call_held(self, run: Run, job: Job) -> None:
+        world = self._world
+        now = world.clock.now()
+        if now + job.target.timeout_ms > (run.lease_expires_at or now):  # the store was away: the call would outlive it
+            outcome = await self._commit(claiming.extend(run, job, shards=world.shards, now=now))
+            if not isinstance(outcome, Applied):
+                return self._said(run, "lease lost before the call", logging.WARNING)
+            run = run_of(outcome.item)
+        while (called_at := world.clock.now()) < run.due_at:  # the clock was set back after the claim (C2)
+            await world.clock.sleep(min(run.due_at - called_at, LONGEST_WAIT_MS))
         reply = await world.targets.call(call_of(run, job, world.registered))
         now = world.clock.now()
         verdict = judge(
             reply, attempt=run.attempt, policy=job.retry, delivery=job.delivery, now=now, draw=world.chance.draw()
         )
         await self._settle(run, job, verdict, called_at)
-        self._holding.pop(key, None)
 
     async def _settle(self, run: Run, job: Job, verdict: Verdict, called_at: Instant | None) -> None:
         """Record the end of this attempt, if the epoch is still ours; then let the job know."""
@@ -244,13 +272,18 @@ class Executor:
             outcome = await self._commit_while_held(run, write)
             if isinstance(outcome, Applied):
                 break
-            current = run_of(outcome.current) if outcome.current is not None else None
-            if current is None or current.epoch != run.epoch or current.status is not RunStatus.RUNNING:
-                self._said(run, "stale write refused", logging.WARNING)
-                return
+            assert outcome.current is not None, "a run that was claimed is there"
+            current = run_of(outcome.current)
+            if current.epoch != run.epoch or current.status is not RunStatus.RUNNING:
+                if current.epoch == run.epoch and current.status == write.changes["status"]:
+                    return await self._heard(job, current, write.arrow)  # by us, in a write whose reply was lost
+                return self._said(run, "stale write refused", logging.WARNING)
             run = current  # a cancel was requested while we called: decide again with it
-        settled = run_of(outcome.item)
-        self._said(settled, write.arrow)
+        await self._heard(job, run_of(outcome.item), write.arrow)
+
+    async def _heard(self, job: Job, settled: Run, arrow: str) -> None:
+        """An attempt has been recorded: tell those who listen, and the job."""
+        self._said(settled, arrow)
         self._settled(settled)
         if settled.status.final:
             await self._look(job, settled)
@@ -266,7 +299,7 @@ class Executor:
             await self._commit(advancing.look_again(fresh, world.shards, now))
         else:
             is_last = fresh.last_run == ended.scheduled_for
-            await self._close(fresh, ended if is_last else await self._previous(fresh), now)
+            await self._close(fresh, ended if is_last else await self._run_of(fresh, fresh.last_run), now)
 
     # ── small things ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -308,3 +341,13 @@ def _unwanted(run: Run, job: Job) -> str | None:
     if job.status is JobStatus.PAUSED and not run.triggered and run.status is RunStatus.RETRY_WAIT:
         return cancelling.REASON_JOB_PAUSED
     return None
+
+
+def _taken_away(run: Run, job: Job | None) -> str:
+    """Why a run that was just claimed is not called."""
+    if job is not None and (reason := _unwanted(run, job)) is not None:
+        return reason
+    if run.cancel_requested:
+        return cancelling.REASON_RUN_CANCELLED
+    paused = job is not None and job.status is JobStatus.PAUSED
+    return cancelling.REASON_JOB_PAUSED if paused else cancelling.REASON_RESCHEDULED

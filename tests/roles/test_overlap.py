@@ -86,9 +86,10 @@ async def test_a_held_occurrence_starts_though_its_wake_up_was_lost() -> None:
             max_runs=2,
             target=SLOW,
         )
-        await world.wait_until("2026-06-01T12:05:59Z")
+        await world.wait_until("2026-06-01T12:04:49Z")
         assert world.targets.times() == ["2026-06-01T12:00:00Z"]
-        await world.wait(seconds=1)
+        await world.wait_until("2026-06-01T12:06:00Z")
+        assert process.line.lose == [], "it was lost, in fact"
         assert world.targets.times() == ["2026-06-01T12:00:00Z", "2026-06-01T12:03:20Z"]
         assert (await world.told(job["job_id"]))[0] == ("12:00:00", "SUCCEEDED")
 

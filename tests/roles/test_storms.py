@@ -22,7 +22,7 @@ from tests.worlds import HANGS, Process, Takes, Virtual
 START = "2026-06-01T12:00:00Z"
 STORM_MINUTES = 25
 JOBS = 7
-SEEDS = 12
+SEEDS = 6
 ARROWS = ("claim", "advance", "settle", "hold", "pass by", "reclaim", "finish", "look again", "cancel", "skip")
 
 
@@ -52,18 +52,10 @@ class Storm:
             self.jobs.append(made["job_id"])
 
     def reply(self) -> Reply | Takes:
-        return self.random.choice(
-            [
-                *(Answered(200),) * 8,
-                Answered(503),
-                Answered(400),
-                NoAnswer("reset"),
-                NotSent("refused"),
-                Takes(self.random.randrange(20_000)),
-                Takes(self.random.randrange(20_000), Answered(500)),
-                HANGS,
-            ]
-        )
+        replies: list[Reply | Takes] = [Answered(200)] * 8
+        replies += [Answered(503), Answered(400), NoAnswer("reset"), NotSent("refused"), HANGS]
+        replies += [Takes(self.random.randrange(20_000), reply) for reply in (Answered(200), Answered(500))]
+        return self.random.choice(replies)
 
     async def trouble(self, process: Process) -> Process:
         """Something happens; the process that runs afterwards."""

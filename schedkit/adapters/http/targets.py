@@ -6,9 +6,13 @@ those addresses: a name cannot point elsewhere between the check and the call (F
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import os
 import socket
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
@@ -19,6 +23,7 @@ from schedkit.errors import InvalidInput
 from schedkit.model.calls import Answered, Call, NoAnswer, NotSent, Reply
 
 KEEP_ALIVE_S: Final = 1.0  # shorter than servers keep theirs (2 s and more), or a call meets a connection being closed
+RESOLVER_THREADS: Final = 64
 MAX_BODY_BYTES: Final = 64 * 1_024  # read of an answer; 4 KiB of it are kept, and a longer one ends the connection
 
 
@@ -26,21 +31,48 @@ class AddressRefusedError(OSError):
     """A name resolved to an address that may not be called."""
 
 
+class _SentOnce:
+    """Stops aiohttp from sending a request again by itself, as it does with GET, PUT and DELETE when a connection
+    breaks: one attempt is one call, and whether there is another one is the scheduler's to decide (C4, C7)."""
+
+    def __init__(self) -> None:
+        self._sent = False
+
+    async def __call__(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> Any:
+        if self._sent:
+            raise aiohttp.ClientError("it is not known whether the request was received")
+        self._sent = True
+        return await handler(request)
+
+
 class GuardedResolver(AbstractResolver):
-    """The system's resolver, minus the addresses that may not be called."""
+    """The system's resolver, minus the addresses that may not be called.
+
+    In threads of its own: a name server that does not answer holds up those who ask it, and nobody else.
+    """
 
     def __init__(self, loopback_allowed: bool, allowed_networks: Sequence[str]) -> None:
-        self._resolver = aiohttp.ThreadedResolver()
+        self._threads = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="resolver")
         self._loopback_allowed = loopback_allowed
         self._allowed_networks = tuple(allowed_networks)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await self._resolver.resolve(host, port, family)
-        for entry in found:
+        loop = asyncio.get_running_loop()
+        answers = await loop.run_in_executor(
+            self._threads, partial(socket.getaddrinfo, host, port, family, socket.SOCK_STREAM)
+        )
+        found: list[ResolveResult] = []
+        for kind, _, protocol, _, address in answers:
+            numeric = str(address[0])
+            found.append(
+                ResolveResult(
+                    hostname=host, host=numeric, port=port, family=kind, proto=protocol, flags=socket.AI_NUMERICHOST
+                )
+            )
             why = refusal(
-                ipaddress.ip_address(entry["host"].partition("%")[0]),
+                ipaddress.ip_address(numeric.partition("%")[0]),
                 loopback_allowed=self._loopback_allowed,
                 allowed_networks=self._allowed_networks,
             )
@@ -49,7 +81,7 @@ class GuardedResolver(AbstractResolver):
         return found
 
     async def close(self) -> None:
-        await self._resolver.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class HttpTargets:
@@ -58,17 +90,17 @@ class HttpTargets:
     def __init__(self, *, loopback_allowed: bool = False, allowed_networks: Sequence[str] = ()) -> None:
         self._loopback_allowed = loopback_allowed
         self._allowed_networks = tuple(allowed_networks)
-        self._pooled = self._session(keepalive_timeout=KEEP_ALIVE_S)
-        self._fresh = self._session(force_close=True)
+        resolver = GuardedResolver(loopback_allowed, allowed_networks)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                resolver=resolver, limit=0, use_dns_cache=False, keepalive_timeout=KEEP_ALIVE_S
+            ),
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
 
     async def close(self) -> None:
-        await self._pooled.close()
-        await self._fresh.close()
-
-    def _session(self, **connections: Any) -> aiohttp.ClientSession:
-        resolver = GuardedResolver(self._loopback_allowed, self._allowed_networks)
-        connector = aiohttp.TCPConnector(resolver=resolver, limit=0, use_dns_cache=False, **connections)
-        return aiohttp.ClientSession(connector=connector, trust_env=False, cookie_jar=aiohttp.DummyCookieJar())
+        await self._session.close()
 
     async def call(self, call: Call) -> Reply:
         try:
@@ -83,13 +115,14 @@ class HttpTargets:
                 error.detail if call.url else "the job's target is not registered (any more)", permanent=True
             )
         try:
-            async with (self._pooled if call.reuse else self._fresh).request(
+            async with self._session.request(
                 call.method,
                 call.url,
                 headers=call.headers,
                 data=call.body,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=call.timeout_ms / 1_000),
+                middlewares=(_SentOnce(),),
                 skip_auto_headers=("Accept-Encoding", "Content-Type") if call.body is None else ("Accept-Encoding",),
             ) as response:
                 body = await _some(response)
@@ -97,9 +130,9 @@ class HttpTargets:
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, AddressRefusedError):
                 return NotSent(str(error.os_error), permanent=True)
-            return NotSent(
-                f"{error.host} port {error.port} could not be reached: {error.os_error.strerror or error.os_error}"
-            )
+            errno = error.os_error.errno
+            why = os.strerror(errno).lower() if errno and errno > 0 else str(error.os_error)
+            return NotSent(f"{error.host} port {error.port} could not be reached: {why}")
         except TimeoutError:
             return NoAnswer(f"no answer within {call.timeout_ms / 1_000:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from schedkit.errors import Conflict, Reason, StartupRefused
 
 LOCK_NAME: Final = "lock"
 DATABASE_NAME: Final = "dev.db"
+LOCK_TRIES: Final = 5
+LOCK_PAUSE_S: Final = 0.01
 PRIVATE: Final = 0o700  # payloads are the users' own
 
 
@@ -30,11 +33,9 @@ class DataFolder:
                 f"the data folder {path} cannot be used: {error.strerror}",
                 fix=("make it writable, or point --data at another folder",),
             ) from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _locked(self._file, fcntl.LOCK_EX):
             os.close(self._file)
-            raise _in_use(path) from None
+            raise _in_use(path)
 
     @property
     def database(self) -> Path:
@@ -58,13 +59,22 @@ def holder(path: Path) -> dict[str, Any] | None:
     except OSError:
         return None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return noted(path)
-    else:
-        return None
+        return None if _locked(file, fcntl.LOCK_SH, tries=1) else noted(path)
     finally:
         os.close(file)
+
+
+def _locked(file: int, how: int, tries: int = LOCK_TRIES) -> bool:
+    """Take the lock; one that is only being looked at is free again in a moment."""
+    for left in reversed(range(tries)):
+        try:
+            fcntl.flock(file, how | fcntl.LOCK_NB)
+        except OSError:
+            if left:
+                time.sleep(LOCK_PAUSE_S)
+        else:
+            return True
+    return False
 
 
 def noted(path: Path) -> dict[str, Any]:

@@ -23,9 +23,11 @@ STEPS: Final = (
         dead_partition   TEXT,
         dead_at          TEXT,
         expires_at       INTEGER,
+        priority         TEXT,
         PRIMARY KEY (partition, sort)
     ) WITHOUT ROWID;
-    CREATE INDEX timer ON items (timer_partition, timer_at, partition, sort) WHERE timer_partition IS NOT NULL;
+    CREATE INDEX timer ON items (timer_partition, timer_at, partition, sort, priority)
+        WHERE timer_partition IS NOT NULL;
     CREATE INDEX listed ON items (listed_partition, listed_at, partition, sort) WHERE listed_partition IS NOT NULL;
     CREATE INDEX dead ON items (dead_partition, dead_at, partition, sort) WHERE dead_partition IS NOT NULL;
     CREATE INDEX expires ON items (expires_at) WHERE expires_at IS NOT NULL;

@@ -18,9 +18,9 @@ from schedkit.adapters.cursor import read_cursor, write_cursor
 from schedkit.adapters.sqlite.schema import migrate
 from schedkit.adapters.sqlite.writer import GET, Writer, connect, perform
 from schedkit.errors import Reason, StartupRefused, StoreUnavailable
-from schedkit.model.keys import Index
+from schedkit.model.keys import Index, TimerKind
 from schedkit.model.time import Instant
-from schedkit.model.timers import Timer, timer_of
+from schedkit.model.timers import Timer, priority_of
 from schedkit.model.writes import Item, Key, Outcome, Write
 from schedkit.ports import Page
 
@@ -71,12 +71,13 @@ class SqliteStore:
     ) -> tuple[Timer, ...]:
         start: tuple[Any, ...] = (after.at, *after.key) if after else (since, "", "")
         rows = self._read(
-            "SELECT partition, sort, body FROM items WHERE timer_partition = ? AND timer_at BETWEEN ? AND ?"
-            " AND (timer_at, partition, sort) > (?, ?, ?) ORDER BY timer_at, partition, sort LIMIT ?",
+            "SELECT partition, sort, timer_at, priority FROM items WHERE timer_partition = ?"
+            " AND timer_at BETWEEN ? AND ? AND (timer_at, partition, sort) > (?, ?, ?)"
+            " ORDER BY timer_at, partition, sort LIMIT ?",
             (partition, max(since, start[0]), until, *start, limit),
         )
-        timers = (timer_of(Key(row[0], row[1]), orjson.loads(row[2])) for row in rows)
-        return tuple(timer for timer in timers if timer is not None)
+        kind = TimerKind(partition.partition("#")[0])
+        return tuple(Timer(at, Key(where, sort), kind, priority_of(priority)) for where, sort, at, priority in rows)
 
     async def page(
         self,
@@ -123,7 +124,7 @@ class SqliteStore:
             raise sqlite3.DatabaseError(said)
 
 
-def _unavailable(path: Path, error: sqlite3.Error) -> StoreUnavailable:
+def _unavailable(path: Path, error: Exception) -> StoreUnavailable:
     text = str(error).lower()
     if "full" in text or "disk i/o" in text:
         return StoreUnavailable(

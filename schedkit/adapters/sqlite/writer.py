@@ -9,6 +9,8 @@ load while a lone request pays for one flush. WAL with synchronous=FULL: a commi
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import queue
 import sqlite3
 import threading
@@ -32,12 +34,13 @@ RECENT_MAX_BYTES: Final = 8_192  # a larger item is read from disk again, so tha
 GET: Final = "SELECT body FROM items WHERE partition = ? AND sort = ?"
 _PUT: Final = """
     INSERT INTO items (partition, sort, body, timer_partition, timer_at, listed_partition, listed_at,
-                       dead_partition, dead_at, expires_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                       dead_partition, dead_at, expires_at, priority)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (partition, sort) DO UPDATE SET
         body = excluded.body, timer_partition = excluded.timer_partition, timer_at = excluded.timer_at,
         listed_partition = excluded.listed_partition, listed_at = excluded.listed_at,
-        dead_partition = excluded.dead_partition, dead_at = excluded.dead_at, expires_at = excluded.expires_at
+        dead_partition = excluded.dead_partition, dead_at = excluded.dead_at, expires_at = excluded.expires_at,
+        priority = excluded.priority
 """
 _EXPIRE: Final = """
     DELETE FROM items WHERE (partition, sort) IN
@@ -52,7 +55,11 @@ _INDEXED: Final = (
     "dead_partition",
     "dead_at",
     "expires_at",
+    "priority",
 )
+
+
+log = logging.getLogger(__name__)
 
 
 class Transaction:
@@ -61,11 +68,11 @@ class Transaction:
     def __init__(self, connection: sqlite3.Connection, recent: dict[Key, Item]) -> None:
         self._connection = connection
         self._recent = recent
-        self._changed: dict[Key, Item | None] = {}
+        self._changed: dict[Key, tuple[Item | None, int]] = {}  # as it would stand, and the size of its body
 
     def get(self, key: Key) -> Item | None:
         if key in self._changed:
-            return self._changed[key]
+            return self._changed[key][0]
         if (item := self._recent.get(key)) is not None:
             return item
         row = self._connection.execute(GET, key).fetchone()
@@ -73,19 +80,19 @@ class Transaction:
 
     def put(self, key: Key, item: Item, body: bytes) -> None:
         self._connection.execute(_PUT, (*key, body, *(item.get(name) for name in _INDEXED)))
-        self._changed[key] = item if len(body) <= RECENT_MAX_BYTES else None
+        self._changed[key] = item, len(body)
 
     def expire(self, now: Instant, limit: int) -> int:
         gone = [Key(*row) for row in self._connection.execute(_EXPIRE, (now, limit)).fetchall()]
-        self._changed.update(dict.fromkeys(gone))
+        self._changed.update(dict.fromkeys(gone, (None, 0)))
         return len(gone)
 
     def commit(self) -> None:
         """Make it durable; only then may others read it from memory."""
         self._connection.execute("COMMIT")
-        for key, item in self._changed.items():
+        for key, (item, size) in self._changed.items():
             self._recent.pop(key, None)
-            if item is not None:
+            if item is not None and size <= RECENT_MAX_BYTES:
                 self._recent[key] = item
         while len(self._recent) > RECENT_ITEMS:
             del self._recent[next(iter(self._recent))]
@@ -98,7 +105,7 @@ _Request = tuple[Work, "asyncio.Future[Any]"]
 class Writer:
     """Performs requests in the order they come. `recent` has the items written last, as they stand on disk."""
 
-    def __init__(self, path: Path, unavailable: Callable[[sqlite3.Error], StoreUnavailable]) -> None:
+    def __init__(self, path: Path, unavailable: Callable[[Exception], StoreUnavailable]) -> None:
         """`unavailable` words a failure of the database for those who asked."""
         self.recent: dict[Key, Item] = {}
         self.trouble: str | None = None
@@ -122,13 +129,12 @@ class Writer:
 
     def _run(self) -> None:
         connection = connect(self._path)
-        while True:
+        closing = False
+        while not closing:
             group, closing = self._waiting()
             if group or self.trouble:
                 self._commit(connection, group)
-            if closing:
-                connection.close()
-                return
+        connection.close()
 
     def _waiting(self) -> tuple[list[_Request], bool]:
         """The requests that wait, at least one of them; in trouble, none after a while. True at the end."""
@@ -158,11 +164,13 @@ class Writer:
                 transaction.put(PROBE_KEY, {}, b"{}")
             transaction.commit()
             self.trouble = None
-        except sqlite3.Error as error:
+        except Exception as error:  # whatever it was, the writer lives on and every caller gets an answer
+            if not isinstance(error, sqlite3.Error):
+                log.exception("a commit failed")
             outcomes = self._unavailable(error)
             self.trouble = outcomes.detail
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):
+                connection.rollback()
         self._loop.call_soon_threadsafe(_deliver, [answer for _, answer in group], outcomes)
 
 

@@ -22,11 +22,21 @@ from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.errors import InvalidInput
 from schedkit.model.jobs import Job, JobStatus, changed_attributes, job_attributes
-from schedkit.model.keys import TimerKind, job_key, jobs_listing, kept_until, name_key, timer_partition
+from schedkit.model.keys import (
+    TimerKind,
+    idempotency_key_key,
+    job_key,
+    jobs_listing,
+    kept_until,
+    name_key,
+    timer_partition,
+)
 from schedkit.model.runs import RunStatus
 from schedkit.model.schedules import Once, Schedule
-from schedkit.model.time import Instant
-from schedkit.model.writes import Absent, Condition, Equals, Write
+from schedkit.model.time import DAY_MS, Instant
+from schedkit.model.writes import Absent, Condition, Equals, Item, Write
+
+KEY_LIFE_MS: Final = DAY_MS  # an Idempotency-Key is honoured for 24 hours
 
 ENDED_BY_RUN: Final = {
     RunStatus.SUCCEEDED: JobStatus.COMPLETED,
@@ -43,11 +53,27 @@ def create(job: Job, shards: int) -> Write:
     )
 
 
-def take_name(job: Job, ended_holder: str | None) -> Write:
-    """Claim the job's name for its tenant: a free one, or one whose holder has ended."""
+def take_name(job: Job, item: Item | None) -> Write:
+    """Claim the job's name for its tenant: a free one, or one whose holder in `item` has no right to it any more.
+
+    `taken` counts its holders, so that a name that went away and came back is not mistaken for one that stayed.
+    """
     assert job.name is not None, "only a named job takes a name"
-    condition: Condition = Absent() if ended_holder is None else Equals("job_id", ended_holder)
-    return Write(name_key(job.tenant_id, job.name), "take name", (condition,), {"job_id": job.job_id})
+    taken = item["taken"] if item is not None else 0
+    condition: Condition = Absent() if item is None else Equals("taken", taken)
+    changes = {"job_id": job.job_id, "taken": taken + 1}
+    return Write(name_key(job.tenant_id, job.name), "take name", (condition,), changes)
+
+
+def take_key(job: Job, idempotency_key: str, request_hash: str, item: Item | None) -> Write:
+    """Tie an Idempotency-Key to the job it makes, if nobody has meanwhile; `item` is what it stood for long ago."""
+    condition: Condition = Absent() if item is None else Equals("job_id", item["job_id"])
+    changes = {
+        "job_id": job.job_id,
+        "request_hash": request_hash,
+        "expires_at": job.created_at + KEY_LIFE_MS,
+    }
+    return Write(idempotency_key_key(job.tenant_id, idempotency_key), "take key", (condition,), changes)
 
 
 def timer(job: Job, shards: int, now: Instant, look_at: Instant | None = None) -> dict[str, Any]:
@@ -66,7 +92,7 @@ def timer(job: Job, shards: int, now: Instant, look_at: Instant | None = None) -
 
 def advance(job: Job, start: Start, shards: int, now: Instant) -> Write:
     """`start` was claimed: the job goes on. Refused if the job was cancelled, paused or moved away meanwhile."""
-    moved = job if start.held else _past(job, start.scheduled_for)
+    moved = job if start.held else counting_from(job, start.scheduled_for)
     after = replace(
         moved,
         held=None if start.held else job.held,
@@ -84,29 +110,29 @@ def advance(job: Job, start: Start, shards: int, now: Instant) -> Write:
 def hold(job: Job, shards: int, now: Instant) -> Write:
     """The occurrence that is due waits for the previous run to end; the schedule goes on without it."""
     assert job.next_run_at is not None, "something is due"
-    after = replace(_past(job, job.next_run_at), held=job.next_run_at)
+    after = replace(counting_from(job, job.next_run_at), held=job.next_run_at)
     return _write(job, after, "hold", (Equals("next_run_at", job.next_run_at), Equals("held", None)), shards, now)
 
 
 def look_again(job: Job, shards: int, at: Instant) -> Write:
     """A job that waits for its last run, to start a held occurrence or to end, is looked at again at this time."""
-    conditions = (*_seen(job), Equals("held", job.held), Equals("next_run_at", job.next_run_at))
+    conditions = (*seen(job), Equals("held", job.held), Equals("next_run_at", job.next_run_at))
     return Write(job_key(job.job_id), "look again", conditions, timer(job, shards, at, look_at=at))
 
 
 def pass_by(job: Job, last: Instant, shards: int, now: Instant, *, reason: str, held: bool = False) -> Write:
     """Occurrences up to `last` were skipped: the job goes on after them."""
-    after = replace(job, held=None) if held else _past(job, last)
+    after = replace(job, held=None) if held else counting_from(job, last)
     if after.next_run_at is None and job.last_run is None:
         after = replace(after, status_reason=reason)  # why a job that never ran has come to its end
-    seen = Equals("held", last) if held else Equals("next_run_at", job.next_run_at)
-    return _write(job, after, "pass by", (seen,), shards, now)
+    waiting = Equals("held", last) if held else Equals("next_run_at", job.next_run_at)
+    return _write(job, after, "pass by", (waiting,), shards, now)
 
 
 def finish(job: Job, last_status: RunStatus, reason: str | None, now: Instant) -> Write:
     """The schedule has come to its end and so has its last run."""
     status = ENDED_BY_RUN.get(last_status, JobStatus.FAILED) if isinstance(job.schedule, Once) else JobStatus.COMPLETED
-    conditions = (*_seen(job), Equals("next_run_at", None), Equals("held", None), Equals("last_run", job.last_run))
+    conditions = (*seen(job), Equals("next_run_at", None), Equals("held", None), Equals("last_run", job.last_run))
     changes = {
         "status": status.value,
         "status_reason": reason if status is not JobStatus.COMPLETED else None,
@@ -131,13 +157,8 @@ def recount(job: Job, shards: int, now: Instant) -> Write | None:
     if job.zone_data == TZDATA_VERSION or job.status.ended or job.next_run_at is None:
         return None
     schedule = _resolved_anew(job.schedule)
-    following = next_after(schedule, job.counted_from)
-    after = replace(
-        job,
-        schedule=schedule,
-        zone_data=TZDATA_VERSION,
-        next_run_at=following.scheduled_for if following else None,
-    )
+    counted_from = min(job.counted_from, schedule.run_at - 1) if isinstance(schedule, Once) else job.counted_from
+    after = counting_from(replace(job, schedule=schedule), counted_from)
     conditions = (Equals("zone_data", job.zone_data), Equals("next_run_at", job.next_run_at))
     return _write(job, after, "recount", conditions, shards, now)
 
@@ -152,21 +173,23 @@ def _resolved_anew(schedule: Schedule) -> Schedule:
         return schedule
 
 
-def _past(job: Job, scheduled_for: Instant) -> Job:
-    following = next_after(job.schedule, scheduled_for)
+def counting_from(job: Job, after: Instant) -> Job:
+    """The job with its first occurrence after this instant as its next one."""
+    following = next_after(job.schedule, after)
     return replace(
         job,
-        counted_from=scheduled_for,
+        counted_from=after,
         next_run_at=following.scheduled_for if following else None,
         zone_data=TZDATA_VERSION,
     )
 
 
-def _seen(job: Job) -> tuple[Equals, ...]:
+def seen(job: Job) -> tuple[Equals, ...]:
+    """The job is as it was read: nobody's verb came between."""
     return Equals("status", job.status.value), Equals("version", job.version)
 
 
 def _write(before: Job, after: Job, arrow: str, conditions: tuple[Condition, ...], shards: int, now: Instant) -> Write:
     """The attributes in which `after` differs, and the timer that follows from it."""
     changes = changed_attributes(before, after)
-    return Write(job_key(before.job_id), arrow, (*_seen(before), *conditions), changes | timer(after, shards, now))
+    return Write(job_key(before.job_id), arrow, (*seen(before), *conditions), changes | timer(after, shards, now))

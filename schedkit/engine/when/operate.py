@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from schedkit.engine.when.advance import timer
-from schedkit.engine.when.occurrences import next_after
-from schedkit.engine.when.zones import TZDATA_VERSION
+from schedkit.engine.when.advance import counting_from, seen, timer
 from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, changed_attributes
 from schedkit.model.keys import TimerKind, job_key, kept_until, run_key, runs_listing, sortable, timer_partition
 from schedkit.model.runs import Run, RunStatus, run_attributes
@@ -42,32 +40,23 @@ def resume(job: Job, misfire: MisfirePolicy | None, shards: int, now: Instant) -
     )
     missed = job.next_run_at is not None and job.next_run_at <= paused_through
     if misfire is None and missed:
-        following = next_after(job.schedule, paused_through)
-        awake = replace(
-            awake,
-            counted_from=paused_through,
-            zone_data=TZDATA_VERSION,
-            next_run_at=following.scheduled_for if following else None,
-        )
-        if following is None and job.last_run is None and isinstance(job.schedule, Once):
+        awake = counting_from(awake, paused_through)
+        if awake.next_run_at is None and job.last_run is None and isinstance(job.schedule, Once):
             awake = replace(awake, status=JobStatus.FAILED, status_reason=MISSED_WHILE_PAUSED)
     return _verb(job, awake, "resume", shards, now)
 
 
 def edit(job: Job, wanted: Job, shards: int, now: Instant) -> Write:
-    """Change the fields that differ. The schedule counts from now where it changed, and stands where it did not."""
+    """Change the fields that differ. The schedule counts from now where it changed, and stands where it did not.
+
+    Where it changed, an occurrence that waited for the run before it is given up: whoever edits records it.
+    """
     after = wanted
     if wanted.schedule != job.schedule:
         since = min(now, wanted.schedule.run_at - 1) if isinstance(wanted.schedule, Once) else now  # just past: at once
-        following = next_after(wanted.schedule, since)
-        after = replace(
-            wanted,
-            counted_from=since,
-            zone_data=TZDATA_VERSION,
-            next_run_at=following.scheduled_for if following else None,
-            missed_run=0,
-            catch_up=None,
-        )
+        after = replace(counting_from(wanted, since), held=None, missed_run=0, catch_up=None)
+    elif job.next_run_at is None:
+        after = counting_from(wanted, job.counted_from)  # there may be more runs now than there were to be
     if after.max_runs is not None and after.run_count >= after.max_runs:
         after = replace(after, next_run_at=None)
     return _verb(job, after, "edit", shards, now, Equals("next_run_at", job.next_run_at))
@@ -101,17 +90,13 @@ def trigger(job: Job, scheduled_for: Instant, payload: str | None, shards: int, 
         "listed_partition": runs_listing(job.tenant_id),
         "listed_at": sortable(scheduled_for),
     }
-    known = Write(job_key(job.job_id), "trigger", _seen(job), {"last_run": scheduled_for})
+    known = Write(job_key(job.job_id), "trigger", seen(job), {"last_triggered": scheduled_for})
     made = Write(run_key(job.job_id, scheduled_for), "trigger", (Absent(),), run_attributes(run) | placed)
     return known, made
-
-
-def _seen(job: Job) -> tuple[Equals, ...]:
-    return Equals("status", job.status.value), Equals("version", job.version)
 
 
 def _verb(job: Job, after: Job, arrow: str, shards: int, now: Instant, *more: Condition) -> Write:
     raised = replace(after, version=job.version + 1, updated_at=now)
     changes = changed_attributes(job, raised)
     ended = kept_until(now) if raised.status.ended else {}
-    return Write(job_key(job.job_id), arrow, (*_seen(job), *more), changes | ended | timer(raised, shards, now))
+    return Write(job_key(job.job_id), arrow, (*seen(job), *more), changes | ended | timer(raised, shards, now))

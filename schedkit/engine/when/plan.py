@@ -14,6 +14,7 @@ outages are worked off in chunks, each of them one atomic write, so a crash betw
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,7 +79,7 @@ def plan(job: Job, previous_open: bool, now: Instant) -> Plan:
         return AutoResume() if job.paused_until is not None and job.paused_until <= now else NotDue()
     if job.status is not JobStatus.SCHEDULED:
         return NotDue()
-    if job.held is not None and not previous_open:
+    if job.held is not None and not previous_open and dispatch_at(job, job.held) <= now:
         return Skip((job.held,), EXPIRED, held=True) if _expired(job, job.held, now) else Start(job.held, held=True)
     due = job.next_run_at
     if due is None and job.held is None:
@@ -86,11 +87,11 @@ def plan(job: Job, previous_open: bool, now: Instant) -> Plan:
     if due is None or dispatch_at(job, due) > now:
         return NotDue()
     if _expired(job, due, now):
-        return Skip((due,), EXPIRED)
-    if previous_open and job.overlap is OverlapPolicy.SKIP:
-        return Skip((due,), OVERLAP)
-    if previous_open and job.overlap is OverlapPolicy.BUFFER_ONE:
-        return Hold() if job.held is None else Skip((due,), OVERLAP)
+        return Skip(_chunk(job, due, now, lambda at: _expired(job, at, now)), EXPIRED)
+    if previous_open and job.overlap is OverlapPolicy.BUFFER_ONE and job.held is None:
+        return Hold()
+    if previous_open and job.overlap is not OverlapPolicy.ALLOW:
+        return Skip(_chunk(job, due, now), OVERLAP)
     return _on_time_or_misfire(job, due, now)
 
 
@@ -99,10 +100,10 @@ def _on_time_or_misfire(job: Job, due: Instant, now: Instant) -> Start | Skip:
         return Start(due)
     policy = job.catch_up or job.misfire
     if policy is MisfirePolicy.SKIP:
-        return Skip(_while_due(job, due, now, late_only=True), MISFIRED)
+        return Skip(_chunk(job, due, now, lambda at: _late(job, at, now)), MISFIRED)
     if policy is MisfirePolicy.RUN_ALL and job.missed_run < MAX_CATCH_UP_RUNS:
         return Start(due, misfired=True)
-    missed = _while_due(job, due, now, late_only=False)
+    missed = _chunk(job, due, now, size=CHUNK + 1)
     return Start(due, misfired=True) if len(missed) == 1 else Skip(missed[:-1], MISFIRED)
 
 
@@ -115,14 +116,14 @@ def _expired(job: Job, scheduled_for: Instant, now: Instant) -> bool:
     return job.expires_after_ms is not None and now > scheduled_for + job.expires_after_ms
 
 
-def _while_due(job: Job, first: Instant, now: Instant, *, late_only: bool) -> tuple[Instant, ...]:
-    """`first` and the occurrences after it that are due (or late) already, one chunk of them at most."""
+def _chunk(
+    job: Job, first: Instant, now: Instant, also: Callable[[Instant], bool] = lambda at: True, size: int = CHUNK
+) -> tuple[Instant, ...]:
+    """`first` and the occurrences after it that are due already, while `also` holds for them; `size` at most."""
     found = [first]
-    while len(found) <= CHUNK:
+    while len(found) < size:
         following = next_after(job.schedule, found[-1])
-        if following is None or dispatch_at(job, following.scheduled_for) > now:
-            break
-        if late_only and not _late(job, following.scheduled_for, now):
+        if following is None or dispatch_at(job, following.scheduled_for) > now or not also(following.scheduled_for):
             break
         found.append(following.scheduled_for)
-    return tuple(found[:CHUNK]) if late_only else tuple(found)
+    return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedkit.model.jobs import Job
 from schedkit.model.keys import stable_hash
-from schedkit.model.time import Instant
+from schedkit.model.time import MAX_INSTANT, Instant
 
 
 def offset_ms(job_id: str, window_ms: int) -> int:
@@ -14,4 +14,4 @@ def offset_ms(job_id: str, window_ms: int) -> int:
 
 def dispatch_at(job: Job, scheduled_for: Instant) -> Instant:
     """The earliest start of an occurrence: its time plus the job's place in the window."""
-    return scheduled_for + offset_ms(job.job_id, job.window_ms)
+    return min(scheduled_for + offset_ms(job.job_id, job.window_ms), MAX_INSTANT)

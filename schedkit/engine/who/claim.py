@@ -2,6 +2,7 @@
 
     claim      the run does not exist, or RETRY_WAIT and now >= not_before   → RUNNING, epoch + 1
     reclaim    RUNNING, its lease ended                                       → RUNNING, epoch + 1
+    extend     RUNNING, epoch is mine                                         → RUNNING, its lease ends later
     release    RUNNING, epoch is mine (or my dead predecessor's)              → RUNNING, its lease ends now
     settle     RUNNING, epoch is mine                                         → a final state, or RETRY_WAIT
 
@@ -104,6 +105,14 @@ def release(run: Run, *, shards: int, now: Instant) -> Write:
         "timer_at": now,
     }
     return Write(_key(run), "release", _held(run), changes)
+
+
+def extend(run: Run, job: Job, *, shards: int, now: Instant) -> Write:
+    """A holder that is alive gives its lease a new end; it only ever moves forward."""
+    lease_end = max(now + job.target.timeout_ms + LEASE_MARGIN_MS, run.lease_expires_at or 0)
+    longer = replace(run, lease_expires_at=lease_end)
+    changes = {"lease_expires_at": lease_end} | _lease_timer(longer, shards)
+    return Write(_key(run), "extend", _held(run), changes)
 
 
 def won(outcome: Outcome, holder: Holder) -> Run | None:

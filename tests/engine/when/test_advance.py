@@ -48,12 +48,23 @@ def test_a_paused_job_waits_for_the_end_of_its_pause_or_for_nobody() -> None:
     assert after(advancing.create(until, SHARDS), None)["timer_at"] == minute(9)
 
 
-def test_a_name_is_taken_when_it_is_free_or_when_its_holder_has_ended() -> None:
+def test_a_name_is_taken_when_it_is_free_or_from_the_holder_that_was_seen() -> None:
     named = job(name="report")
-    taken = after(advancing.take_name(named, None), None)
-    assert not advancing.take_name(named, None).holds(taken)
-    assert advancing.take_name(named, "job_x").holds(taken)
-    assert not advancing.take_name(named, "job_y").holds(taken)
+    first = after(advancing.take_name(named, None), None)
+    assert first["job_id"] == "job_x"
+    assert not advancing.take_name(named, None).holds(first)
+    second = after(advancing.take_name(replace(named, job_id="job_y"), first), first)
+    assert second["job_id"] == "job_y"
+    assert not advancing.take_name(named, first).holds(second), "somebody took it meanwhile"
+
+
+def test_a_name_that_went_away_and_came_back_is_not_mistaken_for_one_that_stayed() -> None:
+    named = job(name="report")
+    first = after(advancing.take_name(named, None), None)
+    away = after(advancing.take_name(replace(named, job_id="job_y"), first), first)
+    back = after(advancing.take_name(named, away), away)
+    assert back["job_id"] == first["job_id"]
+    assert not advancing.take_name(replace(named, job_id="job_z"), first).holds(back)
 
 
 # ── advance ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -157,4 +157,4 @@ def test_a_trigger_makes_a_run_that_can_be_claimed_now_and_leaves_the_schedule_a
     assert (run.status, run.triggered, run.not_before, run.payload) == (RunStatus.RETRY_WAIT, True, NOON - 1, '{"n":1}')
     assert item["timer_at"] == NOON - 1
     assert not made.holds(item), "one run for one time"
-    assert job_after(known, job()) == replace(job(), last_run=minute(-3))
+    assert job_after(known, job()) == replace(job(), last_triggered=minute(-3))

@@ -179,6 +179,14 @@ def test_a_skip_is_recorded_once_and_never_over_a_run() -> None:
     assert not write.holds(run_attributes(claimed()))
 
 
+def test_a_cancel_by_somebody_who_saw_an_earlier_try_is_refused() -> None:
+    seen = waiting()
+    again = after(claiming.claim_retry(seen, job(), holder=ME, shards=SHARDS, now=minute(1)), run_attributes(seen))
+    waits_again = after(settled(run_of(again), RetryAt(minute(5), "x")), again)
+    assert not cancelling.cancel_waiting(seen, "JOB_CANCELLED", minute(2)).holds(waits_again)
+    assert cancelling.cancel_waiting(run_of(waits_again), "JOB_CANCELLED", minute(2)).holds(waits_again)
+
+
 def test_attempts_are_kept_up_to_a_bound() -> None:
     run = claimed()
     for n in range(1, 200):
