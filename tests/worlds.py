@@ -368,7 +368,7 @@ class Virtual:
     def client_of(self, world: World, meter: Meter | None = None) -> httpx.AsyncClient:
         meter = meter or Meter(self.clock)
         vitals = Vitals("virtual", "memory only", self.clock.now(), lambda: self.not_ready, dict, meter.text)
-        app = make_app(world, vitals, with_demo=False)
+        app = make_app(world, vitals)
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700")
 

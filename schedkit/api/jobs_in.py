@@ -233,8 +233,8 @@ def name_in(name: str | None) -> str | None:
             Reason.INVALID_ARGUMENT,
             f"{name[:60]!r} cannot be a name",
             field="name",
-            why=f"a name has 1 to {bodies.MAX_NAME_CHARS} printable characters, no / or :, no blanks at its ends, and does not"
-            " begin with job_, so that it can stand wherever a job id can",
+            why=f"a name has 1 to {bodies.MAX_NAME_CHARS} printable characters, no / or :, no blanks at its ends, and"
+            " does not begin with job_, so that it can stand wherever a job id can",
         )
     return name
 

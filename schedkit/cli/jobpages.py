@@ -118,7 +118,7 @@ def job_page(me: Invocation, job: Doc, runs: int) -> One:
         until = f"until {show.stamp(job['paused_until'], zone)}" if job.get("paused_until") else ""
         lines.append(("paused", "  ".join(part for part in (until, job.get("pause_reason")) if part)))
     lines += [
-        ("schedule", show.schedule(job.get("schedule") or {})),
+        ("schedule", show.full_schedule(job.get("schedule") or {})),
         ("next run", _next(job, zone, now)),
         *[("note", note) for note in job.get("notes") or ()],
         *([("window", _window(job))] if job.get("dispatch_window_seconds") else []),
@@ -261,7 +261,7 @@ def updated_page(me: Invocation, before: Doc, after: Doc, said: str) -> One:
         for leaves, job in ((old, before), (new, after)):  # field by field they have nothing in common
             for path in [path for path in leaves if path.startswith("schedule.")]:
                 del leaves[path]
-            leaves["schedule"] = show.schedule(job.get("schedule") or {})
+            leaves["schedule"] = show.full_schedule(job.get("schedule") or {})
     changed = [path for path in dict.fromkeys([*old, *new]) if old.get(path) != new.get(path)]
     changed = [path for path in changed if path.split(".")[0] not in _MOVES]
     width = max((len(path) for path in changed), default=0)

@@ -129,9 +129,16 @@ def schedule(spec: Mapping[str, Any]) -> str:
         case "INTERVAL":
             return f"every {seconds(spec.get('every_seconds'))}"
         case "ONCE":
-            return " ".join(filter(None, ("once, at", spec.get("run_at"), spec.get("time_zone"))))
+            return "once"
         case other:
             return str(other)
+
+
+def full_schedule(spec: Mapping[str, Any]) -> str:
+    """As `schedule`, and when it is, for what is due once."""
+    if spec.get("type") != "ONCE":
+        return schedule(spec)
+    return " ".join(filter(None, ("once, at", spec.get("run_at"), spec.get("time_zone"))))
 
 
 def short_schedule(spec: Mapping[str, Any]) -> str:

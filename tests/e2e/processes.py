@@ -79,6 +79,12 @@ class Target:
             enough = self.arrived.wait_for(lambda: sum(self._seen.values()) >= count, timeout=patience_s)
         assert enough, f"{sum(self._seen.values())} of {count} calls came within {patience_s} s"
 
+    def wait_for_keys(self, count: int, patience_s: float = PATIENCE_S) -> None:
+        """Return once calls with this many different keys have begun."""
+        with self.arrived:
+            enough = self.arrived.wait_for(lambda: len(self._seen) >= count, timeout=patience_s)
+        assert enough, f"{len(self._seen)} of {count} runs were called within {patience_s} s"
+
     def handle(self, request: BaseHTTPRequestHandler) -> None:
         started_at = time.time()
         body = request.rfile.read(int(request.headers.get("Content-Length", 0)))

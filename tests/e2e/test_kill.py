@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from schedkit.model.time import parse_rfc3339, rfc3339
-from tests.e2e.processes import Up, target, until
+from tests.e2e.processes import Up, target, until, up
 
 JOBS = 600
 SPREAD_MS = 6_000
@@ -23,16 +23,16 @@ SETTLE_S = 0.5  # after its call ended, a run may still have waited this long fo
 def test_600_jobs_survive_three_kills_at_random_moments(tmp_path: Path) -> None:
     """C1, C2, C3, C4: all run, none early, second calls only for calls in flight at a kill, with the same key."""
     chance = random.Random(20261101)
-    scheduler = Up(tmp_path, "--no-demo").start()
-    with target() as there:
+    with target() as there, up(tmp_path, "--no-demo") as scheduler:
         there.answers["/work"] = lambda key, seen: (200, CALL_S)
         acknowledged = create_jobs(scheduler, there.url, chance)
         kills = []
-        for _ in range(KILLS):
-            there.wait_for(len(there.calls) + chance.randint(40, 140))
+        for number in range(KILLS):  # each at a random moment of its own third of the work
+            share = JOBS * (number + chance.uniform(0.2, 0.9)) / KILLS
+            there.wait_for_keys(round(share))
             kills.append(scheduler.kill())
             scheduler.start()
-        final = until(lambda: all_ended(scheduler), "end of every job", patience_s=60)
+        final = until(lambda: all_ended(scheduler), "end of every job", patience_s=90)
         assert scheduler.stop() == 0
         calls = list(there.calls)
 

@@ -25,7 +25,7 @@ from schedkit.model.time import SECOND_MS, Instant
 
 CHUNK: Final = 90  # skips in one atomic write: a transaction holds 100 items at most
 MAX_CATCH_UP_RUNS: Final = 100  # W12: RUN_ALL runs this many missed occurrences, then only the latest
-LOOK_AGAIN_MS: Final = 30 * SECOND_MS  # a job that waits for its last run is looked at, should its wake-up be lost
+LOOK_AGAIN_MS: Final = 10 * SECOND_MS  # a job that waits for its last run is looked at, should its wake-up be lost
 
 MISFIRED: Final = "MISFIRED"
 OVERLAP: Final = "OVERLAP"
