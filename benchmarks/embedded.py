@@ -16,8 +16,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
@@ -69,13 +70,17 @@ def measure(jobs: int) -> dict[str, Any]:
             figures["adds per JSON round trip"] = round(adds / loops, 4)
             for name, gap_ms in (("in one second", 1_000 / jobs), ("at one instant", 0.0)):
                 start = LEAD_MS + 2 * jobs
+                expected = calls() + jobs
                 add(client, [job(url, start + round(gap_ms * number), name) for number in range(jobs)])
-                lags = started(scheduler, client, jobs, name)
+                until(partial(reached, calls, expected), f"{jobs} calls", patience_s=120)
+                lags = started(client, jobs, name)
                 figures |= spread(f"{jobs} jobs due {name}", lags, commit_ms)
             count = STREAM_PER_SECOND * STREAM_SECONDS
             gap_ms = 1_000 / STREAM_PER_SECOND
+            expected = calls() + count
             add(client, [job(url, LEAD_MS + round(gap_ms * number), "steady") for number in range(count)])
-            figures |= spread(f"{STREAM_PER_SECOND}/s", started(scheduler, client, count, "steady"), commit_ms)
+            until(partial(reached, calls, expected), f"{count} calls", patience_s=120)
+            figures |= spread(f"{STREAM_PER_SECOND}/s", started(client, count, "steady"), commit_ms)
         figures["memory afterwards, MiB"] = memory_mib(scheduler)
         figures["calls the target saw"] = calls()
     return figures
@@ -111,8 +116,12 @@ def add(client: httpx.Client, jobs: list[dict[str, Any]]) -> float:
     return len(jobs) / (time.perf_counter() - began)
 
 
-def started(scheduler: Up, client: httpx.Client, count: int, label: str) -> list[int]:
-    """Dispatch lag of every run of the jobs with this label, once all of them have ended."""
+def reached(calls: Callable[[], int], expected: int) -> bool | None:
+    return calls() >= expected or None
+
+
+def started(client: httpx.Client, count: int, label: str) -> list[int]:
+    """Dispatch lag of every run of the jobs with this label. Asked after all were called: asking costs the server."""
 
     def look() -> list[int] | None:
         items: list[dict[str, Any]] = []
