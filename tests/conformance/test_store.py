@@ -11,7 +11,7 @@ from schedkit.model.jobs import Priority
 from schedkit.model.keys import Index, TimerKind
 from schedkit.model.time import MAX_INSTANT
 from schedkit.model.timers import Timer
-from schedkit.model.writes import Absent, Applied, Key, Refused
+from schedkit.model.writes import Absent, Applied, Equals, Key, Refused, Write
 from schedkit.ports import Store
 from tests.conformance.items import A, B, C, create, dead, due, if_is, listed, put, timer
 
@@ -330,3 +330,17 @@ def test_conditions_know_nothing_of_stores() -> None:
     assert not Absent().holds({})
     assert if_is("x", None).holds({})
     assert not if_is("x", None).holds(None)
+
+
+async def test_writes_to_one_large_item_at_once_see_each_other(store: Store) -> None:
+    """C4: in one commit group too, and whatever the size of the item."""
+    text = "x" * 20_000
+    outcomes = await asyncio.gather(*(store.apply(create(A, n=n, text=text)) for n in range(5)))
+    assert sum(isinstance(outcome, Applied) for outcome in outcomes) == 1
+    raised = await asyncio.gather(
+        *(store.apply(Write(A, "raise", (Equals("text", text),), {"seen": n})) for n in range(3))
+    )
+    assert all(isinstance(outcome, Applied) for outcome in raised)
+    item = await store.get(A)
+    assert item is not None
+    assert (item["text"], item["seen"]) == (text, 2)
