@@ -8,7 +8,9 @@ no (10) apart.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from enum import IntEnum, StrEnum
 from pathlib import Path
@@ -27,6 +29,8 @@ from schedkit.errors import (
     Unauthenticated,
     Unprocessable,
 )
+
+MIN_WIDTH: Final = 40  # a narrower terminal breaks the lines itself
 
 
 class ExitCode(IntEnum):
@@ -134,11 +138,11 @@ def report(error: SchedkitError | Refusal, *, as_json: bool, color: bool) -> Non
         print(error.message, file=sys.stderr)
         return
     red, plain = ("\x1b[31m", "\x1b[0m") if color else ("", "")
-    print(f"{red}error:{plain} {printable(told['message'])}  [{told['code']}]", file=sys.stderr)
+    print(_wrapped(f"{red}error:{plain} ", "error: ", f"{told['message']}  [{told['code']}]"), file=sys.stderr)
     if told["exit_code"] == ExitCode.INVALID and told.get("field") and str(told["field"]) not in told["message"]:
         print(f"  at:  {printable(str(told['field']))}", file=sys.stderr)
     if told["why"]:
-        print(f"  why: {printable(told['why'])}", file=sys.stderr)
+        print(_wrapped("  why: ", "  why: ", told["why"]), file=sys.stderr)
     fixes = list(told["fix"])
     if told.get("idempotency_key"):
         fixes.append(f"safe to repeat: add --idempotency-key {told['idempotency_key']}")
@@ -150,6 +154,16 @@ def report(error: SchedkitError | Refusal, *, as_json: bool, color: bool) -> Non
     shown = ", ".join(fact for fact in facts if fact)
     if told["code"] != Code.USAGE:
         print(f"  more: schedkit explain {told['code']}" + (f"   ({shown})" if shown else ""), file=sys.stderr)
+
+
+def _wrapped(start: str, shown: str, text: str) -> str:
+    """`start` and the text, on a terminal broken between words; `shown` is the start without its colour."""
+    text = printable(text)
+    if not sys.stderr.isatty():
+        return start + text
+    width = max(MIN_WIDTH, shutil.get_terminal_size().columns) - len(shown)
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+    return start + ("\n" + " " * len(shown)).join(lines)
 
 
 def nothing_here() -> Refusal:
