@@ -25,6 +25,7 @@ from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.who import cancel as cancelling
 from schedkit.engine.who import claim as claiming
 from schedkit.engine.who.claim import Holder
+from schedkit.errors import StoreUnavailable
 from schedkit.model.calls import Dead, Unknown, Verdict
 from schedkit.model.jobs import Job, JobStatus, OverlapPolicy, job_of
 from schedkit.model.keys import TimerKind, job_key, run_key
@@ -269,9 +270,12 @@ class Executor:
         while True:
             now = world.clock.now()
             write = claiming.settle(run, verdict, called_at=called_at, shards=world.shards, now=now, payload=payload)
-            outcome = await self._commit_while_held(run, write)
+            ending = await self._ending(run, write, now)
+            outcome = await self._commit_while_held(run, write, *ending)
             if isinstance(outcome, Applied):
                 break
+            if outcome.index > 0:
+                continue  # the job changed between our look and our write: look again
             assert outcome.current is not None, "a run that was claimed is there"
             current = run_of(outcome.current)
             if current.epoch != run.epoch or current.status is not RunStatus.RUNNING:
@@ -280,6 +284,17 @@ class Executor:
                 return self._said(run, "stale write refused", logging.WARNING)
             run = current  # a cancel was requested while we called: decide again with it
         await self._heard(job, run_of(outcome.item), write.arrow)
+
+    async def _ending(self, run: Run, settled: Write, now: Instant) -> list[Write]:
+        """The end of the job, where it ends with this run: both become true together, so nobody sees one without it."""
+        status = RunStatus(settled.changes["status"])
+        try:
+            job = await self._job(job_key(run.job_id)) if status.final else None
+        except StoreUnavailable:
+            return []  # the settling waits for the store; the job is looked at after it
+        if job is None or job.held is not None or not advancing.waits_for_run(job) or job.last_run != run.scheduled_for:
+            return []
+        return [advancing.finish(job, status, settled.changes["reason"], now)]
 
     async def _heard(self, job: Job, settled: Run, arrow: str) -> None:
         """An attempt has been recorded: tell those who listen, and the job."""
