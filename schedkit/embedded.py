@@ -128,7 +128,10 @@ async def _started(settings: Settings, world: World, stack: contextlib.AsyncExit
     if moved := await recount_all(world):
         log.warning("the time zone data changed: the next run of %d jobs moved", moved)
     if released := await release_lost(world):
-        log.warning("%d runs were in progress when the process before ended: they start again", released)
+        log.warning(
+            "%d runs were in progress when the process before ended: taken up again, or ended as they must",
+            released,
+        )
     meter = Meter(world.clock)
     listeners: list[Callable[[Run], None]] = [meter.settled]
 
@@ -265,7 +268,7 @@ def _vitals(
         meter.set_gauge("store_ok", float(not_ready() is None))
         return meter.text()
 
-    data = str(settings.data / "dev.db") if settings.data is not None else "memory only"
+    data = str((settings.data / "dev.db").resolve()) if settings.data is not None else "memory only"
     return Vitals("embedded", data, world.clock.now(), not_ready, live, metrics)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
@@ -20,6 +20,7 @@ from schedkit.api.docs_page import docs_page
 from schedkit.api.door import Door
 from schedkit.api.ops import Vitals
 from schedkit.api.problems import MEDIA_TYPE, on_bug, on_http_exception, on_schedkit_error, problem, request_id_of
+from schedkit.api.requests import known_query
 from schedkit.errors import InvalidInput, Reason, SchedkitError
 from schedkit.ports import World
 
@@ -31,8 +32,9 @@ def make_app(world: World, vitals: Vitals, *, loopback_only: bool = True) -> Fas
     app = FastAPI(title="schedkit", version=__version__, openapi_url="/openapi.json", docs_url=None, redoc_url=None)
     app.state.world = world
     app.state.vitals = vitals
+    app.state.routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     for router in ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(known_query)])
     app.include_router(demo.demo_router())
     app.add_exception_handler(SchedkitError, on_schedkit_error)
     app.add_exception_handler(HTTPException, on_http_exception)
@@ -61,8 +63,7 @@ def openapi(app: FastAPI) -> dict[str, Any]:
     """FastAPI's document, plus the bodies that our own strict reader takes, plus the shape of every refusal."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes, summary=app.summary)
-        routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-        bodies = [(route, *body) for route in routes if (body := _body(route))]
+        bodies = [(route, *body) for route in app.state.routes if (body := _body(route))]
         _, schemas = models_json_schema(
             [(model, "validation") for _, model, _ in bodies], ref_template="#/components/schemas/{model}"
         )

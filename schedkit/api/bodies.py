@@ -6,6 +6,7 @@ Strict: a string is no number, `true` is no 1, and a field we do not know is ref
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError
@@ -192,6 +193,7 @@ _MUST: Final = {
     "int_from_float": "must be a whole number",
     "bool_type": "must be true or false",
 }
+_SHOULD: Final = re.compile(r"(?:Input|String|List|Dictionary|Value|Tuple) should (?P<what>.*)", re.DOTALL)
 _TAGS: Final = frozenset({"ONCE", "CRON", "INTERVAL"})
 
 
@@ -222,7 +224,10 @@ def refused(error: ValidationError) -> InvalidInput:
         return InvalidInput(reason, f"{path!r} is missing", field=path)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         path = f"{path}.type"
-    shown = json.dumps(first.get("input"), ensure_ascii=False, default=str)
+    given = first.get("input")
+    if kind == "union_tag_invalid" and isinstance(given, dict):
+        given = given.get("type")
+    shown = json.dumps(given, ensure_ascii=False, default=str)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     return InvalidInput(reason, f"{path or 'the body'} {_must(first)}, and this is {shown}", field=path or None)
 
@@ -236,5 +241,6 @@ def _must(first: ErrorDetails) -> str:
         return "must be ONCE, CRON or INTERVAL"
     if kind in ("enum", "literal_error"):
         return f"must be {context['expected']}"
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return f"must be {message[:1].lower()}{message[1:]}"
+    if (said := _SHOULD.match(first["msg"])) is not None:
+        return f"must {said['what']}"
+    return f"is refused: {first['msg']}"

@@ -227,14 +227,14 @@ def headers_in(headers: Mapping[str, str]) -> None:
 def name_in(name: str | None) -> str | None:
     if name is None:
         return None
-    odd = not name.isprintable() or name != name.strip() or any(mark in name for mark in "/:")
-    if not name or odd or len(name) > bodies.MAX_NAME_CHARS or name.startswith("job_"):
+    odd = not name.isprintable() or name != name.strip() or name in (".", "..") or any(mark in name for mark in "/:\\")
+    if not name or odd or len(name) > bodies.MAX_NAME_CHARS or name.startswith(("job_", "-")):
         raise InvalidInput(
             Reason.INVALID_ARGUMENT,
             f"{name[:60]!r} cannot be a name",
             field="name",
-            why=f"a name has 1 to {bodies.MAX_NAME_CHARS} printable characters, no / or :, no blanks at its ends, and"
-            " does not begin with job_, so that it can stand wherever a job id can",
+            why=f"a name has 1 to {bodies.MAX_NAME_CHARS} printable characters, no slash, backslash or colon, no"
+            " blanks at its ends, and does not begin with job_ or -, so that it can stand wherever a job id can",
         )
     return name
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 
 from schedkit.errors import Internal, InvalidInput, NotAllowed, NotFound, Reason, SchedkitError
 
@@ -53,15 +54,17 @@ async def on_http_exception(request: Request, error: Exception) -> JSONResponse:
     where = f"{request.method} {request.url.path}"
     known: SchedkitError
     if error.status_code == 404:
-        known = NotFound(Reason.ROUTE_NOT_FOUND, f"there is no {where}", fix=("see GET /openapi.json",))
+        known = NotFound(Reason.ROUTE_NOT_FOUND, f"there is no {where}", fix=("see GET /docs, or GET /openapi.json",))
     elif error.status_code == 405:
-        known = NotAllowedMethod(Reason.METHOD_NOT_ALLOWED, f"{where} is not a call; allowed: {_allowed(error)}")
+        allowed = _allowed(request)
+        known = NotAllowedMethod(Reason.METHOD_NOT_ALLOWED, f"{where} is not a call; allowed: {allowed}")
     elif error.status_code == 403:
         known = NotAllowed(Reason.FORBIDDEN, str(error.detail))
     else:
         known = InvalidInput(Reason.INVALID_ARGUMENT, f"{where}: {error.detail}")
     answer = problem(known, request_id_of(request))
-    answer.headers.update(error.headers or {})
+    if error.status_code == 405:
+        answer.headers["Allow"] = _allowed(request)
     return answer
 
 
@@ -85,5 +88,10 @@ class NotAllowedMethod(SchedkitError):
     status = 405
 
 
-def _allowed(error: HTTPException) -> str:
-    return (error.headers or {}).get("Allow", "other methods")
+def _allowed(request: Request) -> str:
+    """Every method that some route takes on this path."""
+    methods: set[str] = set()
+    for route in request.app.state.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods
+    return ", ".join(sorted(methods))

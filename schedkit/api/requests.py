@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query, Request
+from fastapi.dependencies.models import Dependant
 
 from schedkit.api import strict_json
 from schedkit.api.bodies import Model, read
@@ -53,6 +54,25 @@ async def tenant_of(request: Request) -> str:
 
 
 TenantDep = Annotated[str, Depends(tenant_of)]
+
+
+def _query_names(dependant: Dependant) -> set[str]:
+    own = {field.alias for field in dependant.query_params}
+    return own.union(*(_query_names(part) for part in dependant.dependencies))
+
+
+async def known_query(request: Request) -> None:
+    """Raises InvalidInput for a query parameter that the route does not have: one that matters, misspelled."""
+    known = _query_names(request.scope["route"].dependant)
+    for name in request.query_params:
+        if name not in known:
+            raise InvalidInput(
+                Reason.INVALID_ARGUMENT,
+                f"there is no query parameter {name[:60]!r} here; known: {', '.join(sorted(known)) or 'none'}",
+                field=name[:60],
+            )
+
+
 WorldDep = Annotated[World, Depends(world_of)]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 Cursor = Annotated[str | None, Query(max_length=1_024)]

@@ -52,7 +52,7 @@ class Root(Group):
     def main(self, args: Sequence[str] | None = None, *_: Any, **rest: Any) -> Any:
         """Run a command line and leave with its exit code; what goes wrong is said on stderr."""
         given = list(sys.argv[1:] if args is None else args)
-        me = Invocation()
+        me = Invocation(line=given)
         rest = {**rest, "prog_name": "schedkit", "standalone_mode": False}
         sys.exit(_outcome(me, given, lambda: super(Root, self).main(given, obj=me, **rest)))
 
@@ -70,6 +70,7 @@ def _load(name: str) -> Any:
 def _outcome(me: Invocation, args: list[str], act: Any) -> int:
     try:
         code = act()
+        me.tell_what_is_broken()
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
         refusal = Refusal(Code.USAGE, ExitCode.USAGE, error.format_message(), fix=_usage(error))
@@ -132,10 +133,7 @@ def _wants_json(me: Invocation, args: Sequence[str]) -> bool:
         elif arg.startswith("-o") and len(arg) > len("-o"):
             said = arg[2:].removeprefix("=")
     if said is None:
-        try:
-            said = me.settings.get("output")
-        except Refusal:
-            return False
+        said = me.settings.get("output")
     return said in ("json", "jsonl")
 
 

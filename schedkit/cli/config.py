@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,7 +15,7 @@ from schedkit.cli.failures import Code, ExitCode, Refusal
 from schedkit.cli.frame import noun, verb
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Column, Items, One, dash, raw
-from schedkit.cli.settings import DEFAULTS, SYSTEM_FILE, check, invalid, project_file, user_file
+from schedkit.cli.settings import DEFAULTS, FORMATS, SYSTEM_FILE, check, parsed, project_file, user_file
 from schedkit.errors import InvalidInput, NotFound, Reason
 
 app = noun("Settings and where they came from")
@@ -39,7 +38,7 @@ def list_settings(
       schedkit config list
       schedkit config list --origin
     """
-    found = me.settings.values
+    found = me.settings.whole.values
     known = sorted({*DEFAULTS, "context", *found})
     items = [
         {"key": key, "value": found[key].value, "origin": found[key].origin}
@@ -63,7 +62,7 @@ def get_setting(me: Invocation, key: Key) -> None:
       schedkit config get output
       schedkit config get tz -o json
     """
-    found = me.settings.values.get(_key(key))
+    found = me.settings.whole.values.get(_key(key))
     value = None if found is None else found.value
     doc = {"key": key, "value": value, "origin": None if found is None else found.origin}
     me.show(One(SCHEMA, doc, [raw(value)], "value", exact=True))
@@ -128,10 +127,10 @@ def _typed(name: str, text: str) -> Any:
 
 def _sensible(name: str, text: str) -> None:
     """Refuse now what every later command would stumble over."""
-    from schedkit.cli import output, values
+    from schedkit.cli import values
 
     if name == "output" and text:
-        values.choice(text, output.FORMATS, "output")
+        values.choice(text, FORMATS, "output")
     elif name == "timeout" and text:
         values.duration_ms(text, "timeout")
     elif name == "tz" and text:
@@ -170,16 +169,13 @@ def edit(
       EDITOR="code --wait" schedkit config edit --project
     """
     path = settings_edit.place(project=project)
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     draft = path.with_name(f"{path.name}.draft")
     settings_edit.write(draft, before)
     try:
         _run_editor(draft)
-        after = draft.read_text(encoding="utf-8")
-        try:
-            check(tomllib.loads(after), path)
-        except tomllib.TOMLDecodeError as problem:
-            raise invalid(path, f"not kept: {problem}") from problem
+        after = draft.read_text(encoding="utf-8", errors="replace")
+        check(parsed(after, path, "not kept: "), path)
         if after != before:
             settings_edit.write(path, after)
     finally:

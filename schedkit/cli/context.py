@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -53,7 +54,8 @@ def _document(context: Context, *, current: bool) -> dict[str, Any]:
 def _known(me: Invocation) -> dict[str, Context]:
     """Every context of the files, and the one in use where it stands in none."""
     known = dict(me.settings.contexts)
-    known.setdefault(me.context.name, me.context)
+    with contextlib.suppress(Refusal):  # the one in use may be none of them: then the list shows what there is
+        known.setdefault(me.context.name, me.context)
     return known
 
 
@@ -65,7 +67,9 @@ def list_contexts(me: Invocation) -> None:
       schedkit context list
       schedkit context list -o json
     """
-    current = me.context.name
+    current = str(me.settings.get("context"))
+    with contextlib.suppress(Refusal):
+        current = me.context.name
     items = [_document(context, current=name == current) for name, context in sorted(_known(me).items())]
     columns = (
         Column(" ", "current", lambda doc: "*" if doc["current"] else ""),

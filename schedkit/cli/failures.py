@@ -62,6 +62,7 @@ class Code(StrEnum):
     CONFIG_INVALID = "CONFIG_INVALID"
     NO_TOKEN = "NO_TOKEN"  # noqa: S105 - a code, not a token
     NOT_IN_TIME = "NOT_IN_TIME"
+    WILL_NOT_RUN = "WILL_NOT_RUN"
     UNREACHABLE = "UNREACHABLE"
     OUTPUT_LOST = "OUTPUT_LOST"
     BUG = "BUG"
@@ -119,11 +120,12 @@ def document(error: SchedkitError | Refusal) -> dict[str, Any]:
         "retry_after_s": error.retry_after_seconds,
         "exit_code": int(code),
         **({"field": error.field} if error.field else {}),
-        **({"idempotency_key": key} if (key := _key_of(error)) else {}),
+        **({"idempotency_key": key} if (key := key_of(error)) else {}),
     }
 
 
-def _key_of(error: SchedkitError) -> str | None:
+def key_of(error: SchedkitError) -> str | None:
+    """The key under which a change without an answer can be repeated."""
     key = getattr(error, "idempotency_key", None) or error.extra.get("idempotency_key")
     return str(key) if key and exit_code(error) is ExitCode.UNREACHABLE else None
 
@@ -144,8 +146,8 @@ def report(error: SchedkitError | Refusal, *, as_json: bool, color: bool) -> Non
     if told["why"]:
         print(_wrapped("  why: ", "  why: ", told["why"]), file=sys.stderr)
     fixes = list(told["fix"])
-    if told.get("idempotency_key"):
-        fixes.append(f"safe to repeat: add --idempotency-key {told['idempotency_key']}")
+    if (key := told.get("idempotency_key")) and not any(key in fix for fix in fixes):
+        fixes.append(f"safe to repeat: add --idempotency-key {key}")
     if told["retry_after_s"]:
         fixes.append(f"wait {told['retry_after_s']} s, then try again")
     for index, fix in enumerate(fixes):

@@ -39,7 +39,7 @@ COMMANDS: Final = (
 BY_NAME: Final = {entry.name: entry for entry in COMMANDS}
 
 EXAMPLES: Final = (
-    'schedkit job create --name digest --cron "0 8 * * *" --tz America/New_York --target demo-echo',
+    'schedkit job create --name report --cron "0 8 * * *" --tz America/New_York --target demo-echo',
     "schedkit run tail",
     "schedkit explain epoch",
 )
@@ -64,11 +64,11 @@ def _context() -> str:
         name, url = settings.context.name, settings.context.url
     except Exception:  # a broken settings file must not take the help page away
         return "context ? (schedkit config list says what is wrong)"
-    heard = _answers(url)
+    heard = answers(url)
     return f"context {name} ({url}{'' if heard is None else ', up' if heard else ', not running'})"
 
 
-def _answers(url: str) -> bool | None:
+def answers(url: str) -> bool | None:
     """Whether a scheduler on this machine takes connections; None where asking might take long."""
     import socket
     from urllib.parse import urlsplit

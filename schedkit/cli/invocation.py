@@ -19,7 +19,7 @@ from urllib.parse import quote
 from schedkit.cli import output, values
 from schedkit.cli.failures import Code, ExitCode, Refusal, exit_code, printable
 from schedkit.cli.output import Items, One, Screen, Style, View
-from schedkit.cli.settings import Context, Settings, load
+from schedkit.cli.settings import FORMATS, Context, Settings, load
 from schedkit.errors import InvalidInput, Reason, SchedkitError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Invocation:
     """`given` holds the shared flags of this line; everything else is found when it is first needed."""
 
     given: dict[str, Any] = field(default_factory=dict)
+    line: Sequence[str] = ()  # as it was typed
     sleep: Callable[[float], None] = time.sleep
     remembered: dict[str, str] = field(default_factory=dict)  # what was looked up for this line
     _client: Client | None = None
@@ -49,6 +50,11 @@ class Invocation:
     @cached_property
     def settings(self) -> Settings:
         return load(self.given)
+
+    def tell_what_is_broken(self) -> None:
+        """One line for each settings file that a command did without."""
+        for refusal in self.settings.broken if "settings" in self.__dict__ else ():
+            self.say(f"warning: {refusal.message}; built-in defaults were used")
 
     @cached_property
     def context(self) -> Context:
@@ -65,8 +71,8 @@ class Invocation:
     @cached_property
     def style(self) -> Style:
         wanted = str(self.settings.get("output"))
-        if wanted not in output.FORMATS:
-            raise Refusal(Code.USAGE, ExitCode.USAGE, f"-o is one of {', '.join(output.FORMATS)}; not {wanted!r}")
+        if wanted not in FORMATS:
+            raise Refusal(Code.USAGE, ExitCode.USAGE, f"-o is one of {', '.join(FORMATS)}; not {wanted!r}")
         fields = tuple(name.strip() for name in str(self.settings.get("fields") or "").split(",") if name.strip())
         return Style(wanted, fields, self._screen(sys.stdout), self.quiet)
 
@@ -201,6 +207,8 @@ class Invocation:
                 self.say(f"lost {self.context.name} ({trouble.detail}); trying again, ctrl+c stops")
             self._lost = True
             return None
+        if self._lost:
+            self.say(f"{self.context.name} is back")
         self._lost = False
         return found
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schedkit.cli import complete, jobpages, jobspec, lists, values, waiting
+from schedkit.cli import complete, jobpages, jobspec, lists, repeating, values, waiting
 from schedkit.cli.failures import exit_code
 from schedkit.cli.frame import Change, Listing, Waiting, Watching, noun, verb
 from schedkit.cli.invocation import Invocation, each
@@ -15,6 +15,7 @@ from schedkit.cli.jobspec import Spec
 from schedkit.cli.output import Items, One
 from schedkit.cli.runpages import run_items
 from schedkit.cli.show import count
+from schedkit.errors import SchedkitError
 from schedkit.model.jobs import MisfirePolicy, Priority
 from schedkit.model.runs import RunStatus
 from schedkit.model.time import rfc3339
@@ -130,12 +131,18 @@ def create_job(
         me.show(jobpages.would_create(me, body, due))
         return
     me.changing(change, f"create {spec.name or 'a job'}")
-    with me.asking():
-        created = me.client.create_job(body, idempotency_key=change.idempotency_key)
+    try:
+        with me.asking():
+            created = me.client.create_job(body, idempotency_key=change.idempotency_key)
+    except SchedkitError as error:
+        repeating.tell(me, error, body["schedule"], change.idempotency_key)
+        raise
     first = created.job.get("next_run_at") if waits.wait is not None else None
     if first is None or me.for_people:  # a program gets one document: the run where it waits for it
         me.show(jobpages.created_page(me, created.job, spec.target, replayed=created.replayed))
-    if waits.wait is not None and first is not None:
+    if waits.wait is not None:
+        if first is None and (never := waiting.will_not_run(created.job)) is not None:
+            raise never
         waiting.finish(me, f"{created.job['job_id']}:{first}", waits.wait)
 
 

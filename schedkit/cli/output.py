@@ -18,7 +18,6 @@ from typing import Any, Final, TextIO
 
 from schedkit.cli.show import DASH, TONES
 
-FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
 RISKY_CSV: Final = ("=", "+", "-", "@", "\t", "\r")  # spreadsheet programs run such cells
 NARROWEST: Final = 20
 GAP: Final = "  "

@@ -166,21 +166,25 @@ def tail_runs(
     job: Annotated[str | None, Option("--job", metavar="J", help="Of this job.")] = None,
     target: Annotated[str | None, Option("--target", metavar="T", help="Whose target has this text.")] = None,
     outcome: Annotated[str | None, Option("--outcome", metavar="O,O", help="failed, succeeded, skipped …")] = None,
+    last: Annotated[
+        int, Option("--last", "-n", min=0, max=TAIL_PAGE, metavar="N", help="Begin with the last N that ended.")
+    ] = TAIL_FIRST,
     limit: Annotated[
-        int | None, Option("--limit", "-n", min=1, metavar="N", help="Stop after this many; else ctrl+c does.")
+        int | None, Option("--limit", min=1, metavar="N", help="Stop after this many; else ctrl+c does.")
     ] = None,
     interval: Annotated[str, Option("--interval", metavar="1s", help="How often to look.")] = "1s",
 ) -> None:
-    """Follow runs as they finish, the last ten first.
+    """The last runs that ended, oldest first, and from then on each as it ends.
 
     Examples:
-      schedkit run tail
+      schedkit run tail -n 2
       schedkit run tail --job digest --outcome failed -o jsonl
     """
     statuses = values.choices(outcome or "", STATUSES, "--outcome")
     pause_s = max(0.1, values.duration_ms(interval, "--interval") / 1_000)
     seen: dict[str, None] = {}
     left = limit
+    begin = last if limit is None else min(last, limit)
     first = True
 
     def look() -> list[dict[str, Any]]:
@@ -195,7 +199,7 @@ def tail_runs(
         while len(seen) > TAIL_REMEMBERS:
             seen.pop(next(iter(seen)))
         shown = [found for found in ended if target is None or target in _targets(me, found)]
-        for found in shown[-TAIL_FIRST:] if first else shown:
+        for found in shown[len(shown) - min(begin, len(shown)) :] if first else shown:
             _print_ended(me, found)
             left = None if left is None else left - 1
             if left == 0:

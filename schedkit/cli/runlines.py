@@ -49,6 +49,9 @@ class RunLines:
         """The line for this attempt of the job, which is as the API shows it."""
         self.printed += 1
         self.since = now
+        if self.printed == FULL_LINES:  # from here on only what was not printed is summed up
+            self.counts.clear()
+            self.lags.clear()
         last = run.attempts[-1]
         tried = run.status is RunStatus.RETRY_WAIT or len(run.attempts) > 1
         when = f"try {last.attempt} of {job['retry_policy']['max_attempts']}" if tried else _when(job["schedule"])

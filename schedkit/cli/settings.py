@@ -2,8 +2,9 @@
 
     flag › SCHEDKIT_* › project file schedkit.toml (walking up) › user file › /etc/schedkit/config.toml › built in
 
-A file has `current`, `[defaults]` (any global flag) and `[context.NAME]` tables. Only reading is here, with the
-standard library alone, since every command does it; writing is in `settings_edit`.
+A file has `current`, `[defaults]` (any global flag) and `[context.NAME]` tables. A broken file says nothing, and stops
+only those who need a context: what works offline works without it. Only reading is here, with the standard library
+alone, since every command does it; writing is in `settings_edit`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ CONTEXT_KEYS: Final[Mapping[str, type]] = {
     "read_only": bool,
     "color": str,
 }
+FORMATS: Final = ("table", "wide", "json", "jsonl", "yaml", "csv", "name")
 AUTHS: Final = ("none", "token-file", "token-command")
 _FROM_ENVIRONMENT: Final = ("context", "url", "tenant", "region", "cell", "token_file", "output", "tz")
 _SWITCHES: Final = ("no_input", "debug")
@@ -93,8 +95,20 @@ class Settings:
     """Everything said by flags, environment and files."""
 
     values: Mapping[str, Setting]
-    contexts: Mapping[str, Context]
+    found: Mapping[str, Context]
     files: tuple[Path, ...] = field(default=())  # those that exist, nearest first
+    broken: tuple[Refusal, ...] = field(default=())  # one for each file that cannot be understood
+
+    @property
+    def whole(self) -> Settings:
+        """These settings, refused where a file is missing from them because it is broken."""
+        for refusal in self.broken:
+            raise refusal
+        return self
+
+    @property
+    def contexts(self) -> Mapping[str, Context]:
+        return self.whole.found
 
     def get(self, key: str) -> Any:
         found = self.values.get(key)
@@ -173,12 +187,16 @@ def load(flags: Mapping[str, Any]) -> Settings:
     if flags.get("tz"):
         values.pop("utc", None)
     contexts: dict[str, Context] = {}
-    files = []
+    files, broken = [], []
     for path in (project_file(), user_file(), SYSTEM_FILE):
         if path is None or not path.is_file():
             continue
         files.append(path)
-        document, lines = read(path)
+        try:
+            document, lines = read(path)
+        except Refusal as refusal:
+            broken.append(refusal)
+            continue
         for key, value in document.get("defaults", {}).items():
             values.setdefault(key, Setting(value, f"{path}:{lines.get(('defaults', key), 1)}"))
         if "current" in document:
@@ -188,7 +206,7 @@ def load(flags: Mapping[str, Any]) -> Settings:
             contexts.setdefault(name, Context(name, origin=origin, **table))
     for key, value in BUILT_IN.items():
         values.setdefault(key, Setting(value, "built in"))
-    return Settings(values, contexts, tuple(files))
+    return Settings(values, contexts, tuple(files), tuple(broken))
 
 
 def _environment() -> dict[str, Setting]:
@@ -208,11 +226,33 @@ def read(path: Path) -> tuple[dict[str, Any], dict[tuple[str, str], int]]:
     """A checked settings file, and the line of each of its keys."""
     try:
         text = path.read_text(encoding="utf-8")
-        document = tomllib.loads(text)
     except (OSError, ValueError) as problem:
         raise invalid(path, str(problem)) from problem
+    document = parsed(text, path)
     check(document, path)
     return document, _lines(text)
+
+
+_PLACE: Final = re.compile(r"(?P<said>.*?) \(at (?:line (?P<line>\d+), column \d+|end of document)\)", re.DOTALL)
+_LIKELY: Final = {
+    r"Illegal character '\n'": "is a quote not closed?",
+    "Unterminated string": "is a quote not closed?",
+    "Invalid value": "text stands in quotes",
+    "Cannot overwrite a value": "the key stands there twice",
+    "Cannot declare": "the table stands there twice",
+}
+
+
+def parsed(text: str, path: Path, kept: str = "") -> dict[str, Any]:
+    """A settings file as a document; what is no TOML is refused with its line and what it probably is."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        found = _PLACE.fullmatch(str(problem))
+        said = found["said"] if found else str(problem)
+        line = (found and found["line"]) or len(text.splitlines())
+        likely = next((hint for start, hint in _LIKELY.items() if said.startswith(start)), None)
+        raise invalid(path, f"{kept}line {line}: {said}" + (f" ({likely})" if likely else "")) from problem
 
 
 def check(document: Mapping[str, Any], path: Path) -> None:
@@ -223,6 +263,8 @@ def check(document: Mapping[str, Any], path: Path) -> None:
         if not isinstance(value, str if key == "current" else dict):
             raise invalid(path, f"{key} has the wrong type")
     _check_table(document.get("defaults", {}), DEFAULTS, "defaults", path)
+    if (output := document.get("defaults", {}).get("output", "table")) not in FORMATS:
+        raise invalid(path, f"defaults.output is one of {', '.join(FORMATS)}; not {output!r}")
     for name, table in document.get("context", {}).items():
         if not isinstance(table, dict):
             raise invalid(path, f"context.{name} is a table: [context.{name}]")

@@ -11,7 +11,7 @@ from typing import Any
 import tomlkit
 from tomlkit import TOMLDocument
 
-from schedkit.cli.settings import PROJECT_FILE, check, invalid, project_file, user_file
+from schedkit.cli.settings import PROJECT_FILE, check, invalid, parsed, project_file, user_file
 
 OWNER_ONLY = 0o600
 
@@ -27,6 +27,7 @@ def change(path: Path, edit: Callable[[TOMLDocument], None]) -> None:
     """Apply an edit to a settings file; nothing is written when the result would not be understood."""
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
+        parsed(text, path)  # says better than the editing parser what is wrong
         document = tomlkit.parse(text)
     except (OSError, ValueError) as problem:
         raise invalid(path, str(problem)) from problem

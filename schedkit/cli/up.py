@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from schedkit import __version__
-from schedkit.cli import settings_edit, show
+from schedkit.cli import front, settings_edit, show
 from schedkit.cli.failures import Code, ExitCode, Refusal
 from schedkit.cli.frame import Change
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import One
+from schedkit.cli.settings import load
 
 if TYPE_CHECKING:
     from schedkit.embedded import Embedded, Settings
@@ -100,8 +101,11 @@ def down(
     facts = holder(data)
     pid = facts.get("pid") if facts is not None else None
     if facts is None and not wipe:
-        me.show(One("schedkit.down/v1", {"stopped": None}, [f"nothing runs on {data}"]))
-        return
+        elsewhere = _data_elsewhere(me.context.url)
+        lines = [f"nothing runs on {data}"]
+        if elsewhere is not None:
+            lines.append(f"{me.context.url} answers; stop it with: schedkit down --data {elsewhere}")
+        return me.show(One("schedkit.down/v1", {"stopped": None, "elsewhere": elsewhere}, lines))
     said = f"stop pid {pid} ({facts.get('url', '?')})" if facts is not None else "nothing runs"
     if wipe:
         said += f" and delete {data} with every job in it"
@@ -245,20 +249,26 @@ def _write_context(settings: Settings) -> None:
         document.setdefault("current", "dev")
 
     try:
+        known = load({}).contexts.get("dev")
+        if known is not None and known.url != settings.url and front.answers(known.url):
+            return  # another scheduler of this user's answers there; this one is reached by SCHEDKIT_URL
         settings_edit.change(settings_edit.place(project=False), edit)
     except Refusal as problem:  # a home that cannot be written must not keep the scheduler from starting
         logging.getLogger(__name__).warning("the context dev was not written: %s", problem)
 
 
 def _detached(me: Invocation, port: int, host: str, data: Path, ephemeral: bool, no_demo: bool) -> None:
-    from schedkit.adapters.sqlite.folder import holder
+    from schedkit import embedded
+    from schedkit.adapters.sqlite.folder import DataFolder, holder
+    from schedkit.embedded import Settings
 
     if ephemeral:
         raise Refusal(
             Code.USAGE, ExitCode.USAGE, "--detach needs a data folder, or nothing could tell what to stop",
             fix=("schedkit up --detach --data DIR",),
         )  # fmt: skip
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    DataFolder(data).release()  # refuses here, in its own words, what would be refused in the background
+    embedded.listen(Settings(host=host, port=port)).close()
     log = data / LOG_NAME
     command = [sys.executable, "-m", "schedkit", "up", "--port", str(port), "--host", host, "--data", str(data)]
     with log.open("ab") as out:
@@ -274,7 +284,8 @@ def _detached(me: Invocation, port: int, host: str, data: Path, ephemeral: bool,
     while time.monotonic() < deadline:
         facts = holder(data)
         if facts is not None and facts.get("pid") == child.pid and _ready(url):
-            lines = [f"running at {url} (pid {child.pid})", f"log   {log}", "stop  schedkit down"]
+            where = "" if data == DEFAULT_DATA else f" --data {data}"
+            lines = [f"running at {url} (pid {child.pid})", f"log   {log}", f"stop  schedkit down{where}"]
             return me.show(One("schedkit.up/v1", {"url": url, "pid": child.pid, "log": str(log)}, lines))
         if child.poll() is not None:
             break
@@ -287,6 +298,20 @@ def _detached(me: Invocation, port: int, host: str, data: Path, ephemeral: bool,
         "the dev server did not start; the end of its log:\n    " + "\n    ".join(tail),
         fix=(f"read {log}",),
     )
+
+
+def _data_elsewhere(url: str) -> str | None:
+    """The data folder of a scheduler that answers on this machine, as it says itself."""
+    import json
+    import urllib.request
+
+    if not front.answers(url):
+        return None
+    try:
+        with urllib.request.urlopen(f"{url}/v1/ops/snapshot", timeout=1) as answer:  # noqa: S310 - a loopback URL
+            return str(Path(json.load(answer)["data"]).parent)
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _ready(url: str) -> bool:
@@ -314,12 +339,19 @@ def _end(pid: int, data: Path) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def _wipe(data: Path) -> None:
-    """Delete what schedkit made in the folder, and the folder if nothing else is in it."""
-    for pattern in ("dev.db", "dev.db-wal", "dev.db-shm", "lock", LOG_NAME):
-        (data / pattern).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
+def _wipe(data: Path) -> str:
+    """Delete what schedkit made in the folder, and the folder if nothing else is in it; says what was done."""
+    ours = [data / name for name in ("dev.db", "dev.db-wal", "dev.db-shm", "lock", LOG_NAME)]
+    there = [file for file in ours if file.exists()]
+    for file in there:
+        file.unlink(missing_ok=True)
+    if not there:
+        return f"nothing of schedkit's was in {data}"
+    try:
         data.rmdir()
+    except OSError:
+        return f"deleted {', '.join(file.name for file in there)}; {data} stays, there are other files in it"
+    return f"{data} deleted"
 
 
 def _clock_offset_ms() -> int:

@@ -35,6 +35,7 @@ _DURATION: Final = re.compile(r"(?:\d{1,12}(?:\.\d{1,3})?(?:ms|[smhdw]))+", re.A
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
 _TIME_OF_DAY: Final = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
 
+LONGEST_MS: Final = 36_500 * DAY_MS  # a century: longer is a slip of the finger, and soon past the last year there is
 TIME_FORMS: Final = "2026-09-28T09:00:00Z, '2026-09-28 09:00', 09:00, 10m, -2h or now"
 DURATION_FORMS: Final = "500ms, 30s, 5m, 1h or 3d"
 
@@ -50,7 +51,10 @@ def duration_ms(text: str, field: str = "duration") -> int:
     if not _DURATION.fullmatch(text):
         raise InvalidInput(Reason.INVALID_ARGUMENT, f"{text!r} is no duration: write {DURATION_FORMS}", field=field)
     parts = _DURATION_PART.findall(text)
-    return round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+    span_ms = round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+    if span_ms > LONGEST_MS:
+        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{text} is too long: at most 36500d", field=field)
+    return span_ms
 
 
 def duration_seconds(text: str, field: str = "duration") -> int:
@@ -124,7 +128,7 @@ def run_at(text: str, zone: str | None, now: Instant) -> dict[str, str]:
     except ValueError:
         return {"run_at": rfc3339(instant(stripped, zone=zone, now=now, field="--at"))}
     wall = stripped.replace(" ", "T", 1)
-    if zone is not None:
+    if zone is not None and wall[-1] not in "Zz":  # UTC is said already: no zone can add to it
         return {"run_at": wall, "time_zone": zone}
     return {"run_at": wall if offset_minutes is not None else rfc3339(instant(wall, field="--at"))}
 

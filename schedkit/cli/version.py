@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from schedkit import __version__
+from schedkit.cli.failures import Refusal
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import One
 from schedkit.errors import SchedkitError
@@ -39,7 +40,10 @@ def version(
 
 def _quick_look(me: Invocation) -> dict[str, Any]:
     """The server's version where it answers at once; a version is no reason to wait."""
-    client = me.client_of(me.context)
+    try:
+        client = me.client_of(me.context)
+    except Refusal:
+        return {}  # no settings, no server; the version of this program is still known
     client.timeout_s = min(client.timeout_s, 0.5)
     try:
         said = client.version()

@@ -1,4 +1,10 @@
-"""Waiting for a run: exit 0 when it ended well, 10 when it did not, 11 when it took too long."""
+"""Waiting for a run: exit 0 when it ended well, 10 when it did not or never can, 11 when it took too long.
+
+there                  wait until it has ended
+not there yet          wait while its job is SCHEDULED and it is still due
+paused, ended, moved   WILL_NOT_RUN, at once
+run or job unknown     the server's own 404, at once
+"""
 
 from __future__ import annotations
 
@@ -15,6 +21,7 @@ from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import One
 from schedkit.cli.runpages import SCHEMA, run_items, run_line
 from schedkit.errors import NotFound, Reason
+from schedkit.model.jobs import JobStatus
 from schedkit.model.runs import RunStatus
 from schedkit.model.time import MINUTE_MS, parse_rfc3339, rfc3339
 
@@ -37,8 +44,14 @@ def end(me: Invocation, runs: Sequence[Mapping[str, Any]], goal: str = "finished
             me.show(One(SCHEMA, run, [run_line(run, me.zone)], "run_id", exact=True))
     else:
         me.show(run_items(me, list(runs), None, ""))
-    if goal == "finished" and any(run["status"] not in GOOD_ENDS for run in runs):
+    if not all(_good(run, goal) for run in runs):
         raise typer.Exit(ExitCode.ANSWER_IS_NO)
+
+
+def _good(run: Mapping[str, Any], goal: str) -> bool:
+    if goal == "running":  # it started, whatever became of it
+        return not RunStatus(run["status"]).final or bool(run.get("started_at"))
+    return run["status"] in GOOD_ENDS
 
 
 def until(me: Invocation, run_id: str, patience: str, goal: str = "finished") -> Mapping[str, Any]:
@@ -74,9 +87,15 @@ def _look(me: Invocation, run_id: str) -> Mapping[str, Any] | None:
     try:
         return me.client.get_run(run_id)
     except NotFound as missing:
-        if missing.reason == Reason.RUN_NOT_FOUND and _may_come(run_id):
-            return None
-        raise
+        if missing.reason != Reason.RUN_NOT_FOUND or not _may_come(run_id):
+            raise
+    job = me.client.get_job(run_id.partition(":")[0])
+    if (never := _never(job, run_id)) is None:
+        return None
+    try:
+        return me.client.get_run(run_id)  # it may have come and ended its job between the two questions
+    except NotFound as missing:
+        raise never from missing
 
 
 def _may_come(run_id: str) -> bool:
@@ -85,6 +104,28 @@ def _may_come(run_id: str) -> bool:
     except ValueError:
         return False
     return due + MAY_COME_MS >= values.now_ms()
+
+
+def _never(job: Mapping[str, Any], run_id: str) -> Refusal | None:
+    """Why a run that is not there yet never will be; None while it may come."""
+    if (never := will_not_run(job)) is not None:
+        return never
+    due, upcoming = parse_rfc3339(run_id.partition(":")[2]), job.get("next_run_at")
+    if upcoming is not None and parse_rfc3339(upcoming) > due > values.now_ms() + MAY_COME_MS:
+        name = job.get("name") or job["job_id"]
+        said = f"{run_id} will not run: {name} is due at {upcoming} instead"
+        return Refusal(Code.WILL_NOT_RUN, ExitCode.ANSWER_IS_NO, said, fix=[f"schedkit run wait {name}@next"])
+    return None
+
+
+def will_not_run(job: Mapping[str, Any]) -> Refusal | None:
+    """The refusal to wait for the next run of a job that has none; None where it has."""
+    status, name = job.get("status"), job.get("name") or job["job_id"]
+    if status == JobStatus.SCHEDULED:
+        return None
+    fix = f"schedkit job resume {name}" if status == JobStatus.PAUSED else f"schedkit job show {name}"
+    said = f"there is nothing to wait for: {name} is {status}"
+    return Refusal(Code.WILL_NOT_RUN, ExitCode.ANSWER_IS_NO, said, fix=[fix])
 
 
 def resolve(me: Invocation, text: str, *, to_come: bool = False) -> str:
@@ -106,6 +147,8 @@ def resolve(me: Invocation, text: str, *, to_come: bool = False) -> str:
         when = "next"
     found = me.client.get_job(job)
     if when == "next":
+        if to_come and (never := will_not_run(found)) is not None:
+            raise never
         if not found.get("next_run_at"):
             raise _no_run(job, f"has no next run: it is {found.get('status')}")
         return f"{found['job_id']}:{found['next_run_at']}"

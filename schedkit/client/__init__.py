@@ -30,7 +30,7 @@ import httpx
 
 from schedkit import __version__
 from schedkit.client.problems import Answer, Trouble, Unreachable, answer_of, cause
-from schedkit.errors import InvalidInput, Reason, SchedkitError
+from schedkit.errors import InvalidInput, NotFound, Reason, SchedkitError
 
 __all__ = ["Answer", "Client", "Created", "Trouble", "Unreachable", "new_idempotency_key"]
 
@@ -360,8 +360,18 @@ def _body(**given: Any) -> Doc:
 
 
 def _job(job: str) -> str:
+    """A job's path. What could never be one segment of a path names no job, and is refused without asking."""
+    if _no_segment(job):
+        raise NotFound(Reason.JOB_NOT_FOUND, f"{job!r} is no job's name or id", fix=["schedkit job list"], field="job")
     return f"/v1/jobs/{quote(job, safe='')}"
 
 
 def _run(run_id: str) -> str:
+    if _no_segment(run_id):
+        raise NotFound(Reason.RUN_NOT_FOUND, f"{run_id!r} is no run's id", fix=["schedkit run list"], field="run")
     return f"/v1/runs/{quote(run_id, safe=':')}"
+
+
+def _no_segment(text: str) -> bool:
+    """Empty and dots change the path they stand in; a slash ends its segment, however it is written."""
+    return text in ("", ".", "..") or "/" in text

@@ -50,9 +50,21 @@ def check_url(url: str, *, loopback_allowed: bool, allowed_networks: Sequence[st
     """
     parts = _split(url, field)
     if parts.scheme not in ("http", "https"):
-        raise _not_allowed(url, f"only http and https can be called, not {parts.scheme or 'nothing'}:", field)
+        raise _not_allowed(
+            url,
+            f"it begins with {parts.scheme}:" if parts.scheme else "it has no scheme",
+            field,
+            "only http and https are spoken to targets",
+            "write the URL as https://host/path",
+        )
     if "@" in parts.netloc:
-        raise _not_allowed(url, "a URL with a user name or a password in it", field)
+        raise _not_allowed(
+            url,
+            "it has a user name or a password in it",
+            field,
+            "a URL is stored and shown; secrets are neither",
+            "leave them out of the URL",
+        )
     host = parts.hostname or ""
     address = _literal(host)
     if address is None:
@@ -110,13 +122,15 @@ def _literal(host: str) -> IPAddress | None:
         return None
 
 
-def _not_allowed(url: str, why: str, field: str) -> InvalidInput:
+def _not_allowed(
+    url: str,
+    what: str,
+    field: str,
+    why: str = "a job must not reach into networks that the deployment has not opened to it",
+    fix: str = "name a public address, or list the network in SCHEDKIT_ALLOWED_NETWORKS where the scheduler runs",
+) -> InvalidInput:
     return InvalidInput(
-        Reason.TARGET_NOT_ALLOWED,
-        f"{redacted(url)} may not be called: {why}",
-        field=field,
-        why="a job must not reach into the machine or the network that runs the scheduler",
-        fix=("name a public address, or list the network in SCHEDKIT_ALLOWED_NETWORKS where the scheduler runs",),
+        Reason.TARGET_NOT_ALLOWED, f"{redacted(url)} may not be called: {what}", field=field, why=why, fix=(fix,)
     )
 
 

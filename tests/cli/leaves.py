@@ -32,7 +32,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "run show": [RUN_ID],
     "run wait": [RUN_ID],
     "run cancel": [RUN_ID],
-    "run tail": ["-n", "1"],
+    "run tail": ["--limit", "1"],
     "status": [],
     "version": [],
     "explain": ["epoch"],

@@ -110,10 +110,19 @@ def test_a_wrong_url_is_invalid_input(url: str) -> None:
 def test_names_and_run_ids_are_quoted_into_the_path() -> None:
     script = Script((200, JOB))
     client = script.client()
-    client.get_job("a/b?c ü")
-    assert script.requests[-1].url.raw_path == b"/v1/jobs/a%2Fb%3Fc%20%C3%BC"
+    client.get_job("-a%2f?c ü:pause")
+    assert script.requests[-1].url.raw_path == b"/v1/jobs/-a%252f%3Fc%20%C3%BC%3Apause"
     client.get_run(RUN_ID)
     assert script.requests[-1].url.raw_path == f"/v1/runs/{RUN_ID}".encode()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "hello/runs", "../runs", "a/b"])
+def test_what_is_no_segment_of_a_path_names_no_job_and_no_run(name: str) -> None:
+    script = Script((200, JOB))
+    for ask in (script.client().get_job, script.client().job_next, script.client().get_run):
+        with pytest.raises(NotFound):
+            ask(name)
+    assert script.requests == []
 
 
 def test_pages_end_where_the_cursor_does_or_the_limit() -> None:

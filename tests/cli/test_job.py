@@ -277,11 +277,62 @@ def test_next_has_the_place_and_the_note(cli: Cli, server: FakeServer) -> None:
     assert server.last.query == {"count": ["1"]}
 
 
-def test_a_name_with_a_slash_is_one_name(cli: Cli, server: FakeServer) -> None:
-    server.answer("GET /v1/jobs/a/b ü", 200, JOB)
-    assert cli("job", "show", "a/b ü").exit_code == 0
+def test_a_name_is_one_segment_of_a_path(cli: Cli, server: FakeServer) -> None:
+    for name in ("-dash", "a:pause?ü", "%2e%2e"):
+        server.answer(f"GET /v1/jobs/{name}", 200, JOB)
+        assert cli("job", "show", "--", name).exit_code == 0
 
 
 def test_a_conflict_of_versions_is_exit_4(cli: Cli, server: FakeServer) -> None:
     server.answer("PATCH /v1/jobs/digest", 409, problem(409, "VERSION_CONFLICT"))
     assert cli("job", "update", "digest", "--window", "5m").exit_code == 4
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "job create --in 99999999999d --target demo-echo",
+        "job create --every 99999999999d --target demo-echo",
+        "job list --due-within 99999999999d",
+        "job list --due-within 36500d --timeout 99999999999d",
+        "run list --since 99999999999d",
+        "run wait digest --timeout 99999999999d",
+    ],
+)
+def test_a_span_beyond_all_measure_is_invalid_input(line: str, cli: Cli) -> None:
+    result = cli(*line.split())
+    assert (result.exit_code, "[INVALID_ARGUMENT]" in result.stderr) == (9, True), result.output
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "hello/runs", "../runs"])
+@pytest.mark.parametrize("verb", ["show", "next", "pause"])
+def test_what_can_be_no_name_is_a_job_not_found(verb: str, name: str, cli: Cli, server: FakeServer) -> None:
+    result = cli("job", verb, name)
+    assert (result.exit_code, server.asked) == (3, [])
+    assert "[JOB_NOT_FOUND]" in result.stderr
+
+
+TEA = ("job", "create", "--name", "tea", "--in", "1h", "--target", "demo-echo")
+TEA_AGAIN = "schedkit job create --name tea --at {} --target demo-echo --idempotency-key {}"
+
+
+def test_a_create_from_now_without_an_answer_says_its_exact_repeat(cli: Cli, server: FakeServer) -> None:
+    server.answers["POST /v1/jobs"] = (0, None)
+    told = cli(*TEA, "--idempotency-key=mine", "--timeout", "1ms")
+    again = TEA_AGAIN.format("2026-09-28T22:40:32Z", "mine").replace(" --idem", " --timeout 1ms --idem")
+    assert f"exact repeat: {again}\n" in told.stderr
+    server.answer("POST /v1/jobs", 201, JOB)
+    sent = [cli(*line).exit_code or server.of("POST")[-1].body for line in (TEA, again.split()[1:-4])]
+    assert sent[0] == sent[1]
+    assert cli(*again.split()[1:], env={"SCHEDKIT_TZ": "Europe/Berlin"}).exit_code in (0, 7)
+    assert server.of("POST")[-1].body == sent[0], "a zone for display changes no request"
+
+
+def test_a_key_used_for_another_now_says_the_exact_repeat(cli: Cli, server: FakeServer) -> None:
+    refusal = problem(422, "IDEMPOTENCY_KEY_REUSED", detail=f"used for another body; it made job {JOB_ID}")
+    server.answer("POST /v1/jobs", 422, refusal)
+    first = {**JOB, "schedule": {"type": "ONCE", "run_at": "2026-09-28T22:00:00Z"}}
+    server.answer(f"GET /v1/jobs/{JOB_ID}", 200, first)
+    told = cli(*TEA, "--idempotency-key", "mine")
+    assert told.exit_code == 9
+    assert f"count from now; exact repeat: {TEA_AGAIN.format('2026-09-28T22:00:00Z', 'mine')}\n" in told.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from schedkit.cli.invocation import Invocation
 from schedkit.model.time import parse_rfc3339
-from tests.cli.conftest import JOB_ID, RUN, RUN_ID, Cli, FakeServer, page, problem
+from tests.cli.conftest import JOB, JOB_ID, RUN, RUN_ID, Cli, FakeServer, page, problem
 
 
 @pytest.mark.parametrize("text", [RUN_ID, "digest@2026-09-28T12:00:00Z", "digest@08:00", "digest@last", "digest"])
@@ -101,10 +101,10 @@ def test_tail_prints_each_end_once_in_order(cli: Cli, server: FakeServer, monkey
         (200, page(run(4, status="RUNNING"), run(3), run(2), run(1))),
         (200, page(run(4, status="FAILED"), run(3), run(2))),
     ]
-    lines = cli("run", "tail", "-n", "4", "-o", "jsonl").stdout.splitlines()
+    lines = cli("run", "tail", "--limit", "4", "-n", "2", "-o", "jsonl").stdout.splitlines()
     assert [json.loads(line)["run_id"][-4:] for line in lines] == [":01Z", ":02Z", ":03Z", ":04Z"]
     assert len(waits) == 2
-    text = cli("run", "tail", "-n", "1", "--utc").stdout
+    text = cli("run", "tail", "--limit", "1", "--utc").stdout
     assert text == "12:00:02.000 +00:00  ok     digest        200 in 4 ms, 3 ms after its time\n"
 
 
@@ -130,9 +130,9 @@ def test_watching_and_tailing_outlive_a_restart_of_the_server(
     later = {**RUN, "finished_at": "2026-09-28T13:00:00Z"}
     away = [(503, problem(503, "STORE_UNAVAILABLE"))] * 10
     server.answers["GET /v1/runs"] = [(200, page(RUN)), *away, (200, page(later))]
-    result = cli("run", "tail", "-n", "2", "--timeout", "60s")
+    result = cli("run", "tail", "--limit", "2", "--timeout", "60s")
     assert (result.exit_code, result.stdout.count("ok     digest")) == (0, 2)
-    assert result.stderr.count("lost ") == 1
+    assert (result.stderr.count("lost "), result.stderr.count(" is back")) == (1, 1)
 
 
 def test_watch_on_a_terminal_repaints(cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,3 +147,63 @@ def test_watch_on_a_terminal_repaints(cli: Cli, server: FakeServer, monkeypatch:
     assert result.exit_code == 130
     assert result.stdout.count("healthy") == 2
     assert "\x1b[J" in result.stdout
+
+
+@pytest.mark.parametrize("status", ["PAUSED", "CANCELLED", "COMPLETED", "FAILED"])
+def test_waiting_ends_at_once_where_the_run_can_never_come(status: str, cli: Cli, server: FakeServer) -> None:
+    upcoming = f"{JOB_ID}:2099-09-28T12:00:00Z"
+    server.answer(f"GET /v1/runs/{upcoming}", 404, problem(404, "RUN_NOT_FOUND"))
+    server.answer("GET /v1/jobs/digest/runs", 200, page())
+    server.answer("POST /v1/jobs", 201, JOB)
+    for name in ("digest", JOB_ID):
+        server.answer(f"GET /v1/jobs/{name}", 200, {**JOB, "status": status})
+    create = ("job", "create", "--every", "10m", "--target", "demo-echo", "--wait")
+    for args in (("run", "wait", upcoming), ("run", "wait", "digest"), ("run", "wait", "digest@next"), create):
+        result = cli(*args)
+        assert result.exit_code == 10, result.output
+        assert f"digest is {status}  [WILL_NOT_RUN]" in result.stderr
+    assert ("schedkit job resume digest" in result.stderr) is (status == "PAUSED")
+
+
+def test_waiting_ends_at_once_where_the_job_moved_or_is_unknown(cli: Cli, server: FakeServer) -> None:
+    moved = f"{JOB_ID}:2098-09-28T12:00:00Z"
+    server.answer(f"GET /v1/runs/{moved}", 404, problem(404, "RUN_NOT_FOUND"))
+    result = cli("run", "wait", moved)
+    assert (result.exit_code, "is due at 2099-09-28T12:00:00Z instead" in result.stderr) == (10, True)
+    server.answer(f"GET /v1/jobs/{JOB_ID}", 404, problem(404, "JOB_NOT_FOUND"))
+    assert cli("run", "wait", moved).exit_code == 3
+
+
+def test_a_run_that_came_while_its_job_was_asked_about_is_waited_for(cli: Cli, server: FakeServer) -> None:
+    upcoming = f"{JOB_ID}:2099-09-28T12:00:00Z"
+    server.answers[f"GET /v1/runs/{upcoming}"] = [(404, problem(404, "RUN_NOT_FOUND")), (200, RUN)]
+    server.answer(f"GET /v1/jobs/{JOB_ID}", 200, {**JOB, "status": "COMPLETED"})
+    assert cli("run", "wait", upcoming).exit_code == 0
+
+
+def test_a_run_that_was_cancelled_before_it_started_is_no_start(cli: Cli, server: FakeServer) -> None:
+    server.answer(f"GET /v1/runs/{RUN_ID}", 200, {**RUN, "status": "CANCELLED", "attempts": [], "started_at": None})
+    assert cli("run", "wait", RUN_ID, "--for", "running").exit_code == 10
+
+
+@pytest.mark.parametrize(("last", "shown"), [("0", []), ("2", [3, 4]), ("9", [1, 2, 3, 4])])
+def test_tail_begins_with_the_last_that_ended(
+    last: str, shown: list[int], cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([None, KeyboardInterrupt()])
+
+    def pause(_: float) -> None:
+        if (stop := next(looks)) is not None:
+            raise stop
+
+    monkeypatch.setattr("schedkit.cli.app.Invocation", partial(Invocation, sleep=pause))
+
+    def run(number: int) -> dict[str, Any]:
+        at = f"2026-09-28T12:00:{number:02d}Z"
+        return {**RUN, "run_id": f"{JOB_ID}:{at}", "finished_at": at}
+
+    past = [run(number) for number in (4, 3, 2, 1)]
+    server.answers["GET /v1/runs"] = [(200, page(*past)), (200, page(run(6), run(5), *past))]
+    result = cli("run", "tail", "-n", last, "-q")
+    assert result.exit_code == 130
+    assert result.stdout.split() == [run(number)["run_id"] for number in (*shown, 5, 6)]

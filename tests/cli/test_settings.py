@@ -61,7 +61,10 @@ def test_the_environment_names_context_url_and_zone(files: dict[str, Path], monk
         ("[context.a]\nurl = 5\n", "context.a.url is text"),
         ("[context.a]\npassword = 'x'\n", "context.a.password is no setting"),
         ("[context.a]\nauth = 'magic'\n", "auth is one of"),
-        ("nonsense", "Expected"),
+        ("[defaults]\noutput = 'xml'\n", "defaults.output is one of table"),
+        ("nonsense", "line 1: Expected"),
+        ('\ncurrent = "dev\n', r"line 2: Illegal character '\n' (is a quote not closed?)"),
+        ("current = dev\n", "line 1: Invalid value (text stands in quotes)"),
         ("[unknown]\n", "unknown is no setting"),
     ],
 )
@@ -74,6 +77,49 @@ def test_a_file_no_command_would_understand_is_refused(
     assert "[CONFIG_INVALID]" in result.stderr
     assert said in result.stderr
     assert offline().exit_code == 0, "the front page stays"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--help",
+        "config path",
+        "explain epoch",
+        "explain --list -o json",
+        "version",
+        "completion bash",
+        "cron next @daily",
+        "cron explain @daily",
+    ],
+)
+def test_what_works_offline_works_with_a_broken_file(line: str, files: dict[str, Path], offline: Cli) -> None:
+    files["user"].write_text('current = "dev\n')
+    result = offline(*line.split())
+    assert result.exit_code == 0, result.output
+    assert result.stdout
+    assert result.stderr.count("\n") == (0 if line == "--help" else 1)
+    if result.stderr:
+        assert result.stderr.startswith(f"warning: {files['user']}: line 1: ")
+
+
+def test_a_broken_file_stops_what_needs_a_context_and_can_be_edited(
+    files: dict[str, Path], offline: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files["user"].write_text('current = "dev\n')
+    for line in ("job list", "config list", "config get tz", "config set tz UTC", "context add a --url http://a"):
+        assert offline(*line.split()).exit_code == 9
+    editor = home / "editor"
+    editor.write_text('#!/bin/sh\necho "current = \\"dev\\"" > "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    assert offline("config", "edit").exit_code == 0
+    assert offline("config", "list").exit_code == 0
+
+
+def test_contexts_are_listed_although_the_current_one_is_none_of_them(files: dict[str, Path], offline: Cli) -> None:
+    files["user"].write_text('current = "dve"\n[context.dev]\nurl = "http://a"\n')
+    assert offline("context", "list", "-q").stdout == "dev\n"
+    assert offline("job", "list").exit_code == 3
 
 
 def test_contexts_are_added_used_changed_and_removed(files: dict[str, Path], offline: Cli, server: FakeServer) -> None:
