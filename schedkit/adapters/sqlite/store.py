@@ -6,6 +6,7 @@ file, so what it wrote last can be answered from memory.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Sequence
 from functools import partial
@@ -33,13 +34,16 @@ class SqliteStore:
     def __init__(self, path: Path) -> None:
         """Raises StartupRefused when the file is corrupt, read-only, newer than this program, or not ours."""
         self._path = path
-        try:
-            self._reader = connect(path)
-            self._check()
-            migrate(self._reader, str(path))
-            self._reader.execute("PRAGMA query_only = 1")
-        except sqlite3.Error as error:
-            raise _startup_refused(path, error) from error
+        with contextlib.ExitStack() as undo:
+            try:
+                self._reader = connect(path)
+                undo.callback(self._reader.close)
+                self._check()
+                migrate(self._reader, str(path))
+                self._reader.execute("PRAGMA query_only = 1")
+            except sqlite3.Error as error:
+                raise _startup_refused(path, error) from error
+            undo.pop_all()
         self._writer = Writer(path, partial(_unavailable, path))
 
     @property
