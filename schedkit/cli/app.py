@@ -21,6 +21,7 @@ from schedkit.cli import front
 from schedkit.cli.failures import Code, ExitCode, Refusal, nothing_here, report, report_bug
 from schedkit.cli.frame import Group, global_options, leaf
 from schedkit.cli.invocation import Invocation
+from schedkit.cli.output import ReaderGone
 from schedkit.errors import SchedkitError
 
 LOST_OUTPUT: Final = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EBADF)
@@ -79,7 +80,7 @@ def _outcome(me: Invocation, args: list[str], act: Any) -> int:
         return _refuse(me, args, _newcomer(me, error))
     except (typer.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         _drop_output()  # the reader has gone
         return ExitCode.DONE
     except Exception as error:

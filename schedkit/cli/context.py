@@ -52,8 +52,8 @@ def _document(context: Context, *, current: bool) -> dict[str, Any]:
 
 
 def _known(me: Invocation) -> dict[str, Context]:
-    """Every context of the files, and the one in use where it stands in none."""
-    known = dict(me.settings.contexts)
+    """Every context of the files that can be read, and the one in use where it stands in none."""
+    known = dict(me.settings.found)
     with contextlib.suppress(Refusal):  # the one in use may be none of them: then the list shows what there is
         known.setdefault(me.context.name, me.context)
     return known
@@ -80,7 +80,12 @@ def list_contexts(me: Invocation) -> None:
         Column("KIND", "protected", _kind),
         Column("FROM", "origin", wide=True),
     )
-    me.show(Items(SCHEMA, items, columns, "name", "no contexts yet  try: schedkit context add NAME --url URL"))
+    empty = (
+        "no context can be read  try: schedkit config edit"
+        if me.settings.broken
+        else "no contexts yet  try: schedkit context add NAME --url URL"
+    )
+    me.show(Items(SCHEMA, items, columns, "name", empty))
 
 
 def _kind(doc: Mapping[str, Any]) -> str:

@@ -1,4 +1,7 @@
-"""`schedkit explain`: an offline dictionary of codes, states and words, in `explain.toml`."""
+"""`schedkit explain`: an offline dictionary of codes, states and words, in `explain.toml`.
+
+A number is an exit code (10) or an HTTP status (404), with the codes that have it.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,21 @@ import typer
 from schedkit.cli import complete
 from schedkit.cli.failures import Code, ExitCode, Refusal
 from schedkit.cli.invocation import Invocation
-from schedkit.cli.output import Column, Items, One
+from schedkit.cli.output import Column, Items, One, View
 
-KINDS: Final = ("error", "client", "job status", "run status", "skip reason", "word", "exit codes")
+KINDS: Final = (
+    "error",
+    "client",
+    "job status",
+    "run status",
+    "skip reason",
+    "run reason",
+    "value",
+    "cron trap",
+    "word",
+    "exit codes",
+)
+SCHEMA: Final = "schedkit.explanation/v1"
 
 
 @cache
@@ -29,7 +44,8 @@ def dictionary() -> Mapping[str, Mapping[str, Any]]:
 def explain(
     me: Invocation,
     code: Annotated[
-        str | None, typer.Argument(metavar="[CODE]", help="A code, a state or a word.", autocompletion=complete.words)
+        str | None,
+        typer.Argument(metavar="[CODE]", help="A code, a state, a word or a number.", autocompletion=complete.words),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Every entry there is.")] = False,
 ) -> None:
@@ -40,9 +56,10 @@ def explain(
       schedkit explain --list
     """
     if code is None or listed:
-        items = [{"word": word, **entry} for word, entry in dictionary().items()]
-        columns = (Column("WORD", "word"), Column("KIND", "kind"), Column("MEANS", "means", cut=True))
-        me.show(Items("schedkit.explanation/v1", items, columns, "word", ""))
+        me.show(_listed(dictionary()))
+        return
+    if code.strip().isdecimal():
+        me.show(_number(int(code)))
         return
     word = _found(code)
     entry = dictionary()[word]
@@ -53,7 +70,27 @@ def explain(
         lines += ["", *(f"  {row}" for row in entry["table"])]
     if entry.get("do"):
         lines += ["", "do:", *(f"  {command}" for command in entry["do"])]
-    me.show(One("schedkit.explanation/v1", {"word": word, **entry}, lines, "word"))
+    me.show(One(SCHEMA, {"word": word, **entry}, lines, "word"))
+
+
+def _listed(entries: Mapping[str, Mapping[str, Any]]) -> Items:
+    items = [{"word": word, **entry} for word, entry in entries.items()]
+    columns = (Column("WORD", "word"), Column("KIND", "kind"), Column("MEANS", "means", cut=True))
+    return Items(SCHEMA, items, columns, "word", "")
+
+
+def _number(number: int) -> View:
+    """An exit code with its row, or every code of an HTTP status."""
+    for row in dictionary()["exit-codes"]["table"]:
+        code, _, means = row.strip().partition("  ")
+        if int(code) == number:
+            doc = {"word": code, "kind": "exit code", "means": means, "do": ["schedkit explain exit-codes"]}
+            return One(
+                SCHEMA, doc, [f"{code}   (exit code)", "", means, "", "all: schedkit explain exit-codes"], "word"
+            )
+    if found := {word: entry for word, entry in dictionary().items() if entry.get("http_status") == number}:
+        return _listed(found)
+    raise _unknown(str(number), [])
 
 
 def _kind(entry: Mapping[str, Any]) -> str:
@@ -74,8 +111,11 @@ def _found(code: str) -> str:
     folded = {_fold(word): word for word in dictionary()}
     if _fold(code) in folded:
         return folded[_fold(code)]
-    close = [folded[near] for near in get_close_matches(_fold(code), folded, n=3)]
-    raise Refusal(
+    raise _unknown(code, [folded[near] for near in get_close_matches(_fold(code), folded, n=3)])
+
+
+def _unknown(code: str, close: list[str]) -> Refusal:
+    return Refusal(
         Code.WORD_NOT_FOUND,
         ExitCode.NOT_FOUND,
         f"there is no entry {code!r}" + (f"; near: {', '.join(close)}" if close else ""),

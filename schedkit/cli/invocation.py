@@ -60,9 +60,17 @@ class Invocation:
     def context(self) -> Context:
         return self.settings.context
 
-    @property
+    @cached_property
     def zone(self) -> str | None:
-        return self.settings.zone
+        """The zone of --tz, --utc and their settings; refused under the name of the place that said it."""
+        zone = self.settings.zone
+        try:
+            values.zone_of(zone)
+        except InvalidInput as refusal:
+            origin = self.settings.values["tz"].origin
+            refusal.field = "--tz" if origin == "flag" else origin
+            raise
+        return zone
 
     @property
     def quiet(self) -> bool:
@@ -144,6 +152,8 @@ class Invocation:
 
     def changing(self, change: Change, what: str) -> None:
         """The door of every change: refused in a read-only context, asked about in a protected one."""
+        if change.idempotency_key == "":
+            raise InvalidInput(Reason.INVALID_ARGUMENT, "an idempotency key is not empty", field="--idempotency-key")
         if self.context.read_only:
             raise Refusal(
                 Code.READ_ONLY_CONTEXT,
@@ -223,6 +233,7 @@ class Invocation:
 def _changes(view: View, style: Style, seen: dict[str, str]) -> Iterator[str]:
     """The items that look other than last time, as JSON lines."""
     docs = view.items if isinstance(view, Items) else [view.doc]
+    output.known(style.fields, docs, "--fields")
     for doc in docs:
         ident = output.raw(output.at_path(doc, view.ident)) if view.ident else ""
         shown = {path: output.at_path(doc, path) for path in style.fields} if style.fields else dict(doc)

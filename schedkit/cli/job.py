@@ -73,7 +73,9 @@ def list_jobs(
         local = any(value is not None for value in (target, wanted, search))
         page_of = jobpages.with_a_run(me.client, listing) if "running" in states else me.client.list_jobs
         items, cursor = lists.fetch(me, listing, page_of, filters, kept if local else None)
-        narrowed = ", ".join(f"state {word}" for word in states)
+        narrowed = lists.narrowing(
+            listing, state=state, target=target, priority=priority, due_within=due_within, search=search
+        )
         return jobpages.job_items(me, items, cursor, narrowed)
 
     if watching.watch:
@@ -117,7 +119,7 @@ def create_job(
     """Create a job.
 
     Examples:
-      schedkit job create --name digest --cron "0 8 * * *" --tz America/New_York --target demo-echo
+      schedkit job create --name report --cron "0 8 * * *" --tz America/New_York --target demo-echo
       schedkit job create --name tea --in 30s --target demo-echo --payload '{"say":"tea is ready"}'
     """
     body = jobspec.body(spec, zone=me.zone, now=values.now_ms())
@@ -240,7 +242,7 @@ def trigger_job(
       schedkit job trigger digest
       schedkit job trigger digest --payload '{"day":"2026-09-27"}' --follow
     """
-    sent = values.payload(payload) if payload is not None else None
+    sent = values.payload(payload, f"schedkit job trigger {job}") if payload is not None else None
     at = rfc3339(values.instant(as_of, zone=me.zone, field="--as-of")) if as_of else None
     if change.dry_run:
         with me.asking():
@@ -279,7 +281,9 @@ def job_runs(
     def look() -> Items:
         filters = {"status": statuses, "since": values.since(since, me.zone)}
         items, cursor = lists.fetch(me, listing, page_of, filters)
-        return run_items(me, items, cursor, f"no runs of {job} yet  try: schedkit job next {job}")
+        narrowed = lists.narrowing(listing, outcome=outcome, since=since)
+        empty = f"no runs of {job} match ({narrowed})" if narrowed else f"no runs of {job} yet"
+        return run_items(me, items, cursor, f"{empty}  try: schedkit job next {job}")
 
     if watching.watch:
         me.watch(look, watching.interval)
@@ -305,7 +309,7 @@ def job_next(
         due = me.client.job_next(job, count=number)["occurrences"]
     zone = me.zone or found.get("schedule", {}).get("time_zone") or "UTC"
     windowed = bool(found.get("dispatch_window_seconds"))
-    me.show(next_items(me, due, zone, values.now_ms(), windowed=windowed, empty=f"{job} has no further runs"))
+    me.show(next_items(me, due, zone, values.now_ms(), windowed=windowed, empty=jobpages.nothing_next(found)))
 
 
 def _each(me: Invocation, change: Change, jobs: list[str], verb: str, act: Any) -> None:

@@ -140,6 +140,15 @@ def job_page(me: Invocation, job: Doc, runs: int) -> One:
     return One(SCHEMA, job, lines, "job_id")
 
 
+def nothing_next(job: Doc) -> str:
+    """Why a job has no next runs."""
+    name, status = called(job), raw(job.get("status"))
+    if status == "PAUSED":
+        return f"{name} is paused: nothing runs before it is resumed  try: schedkit job resume {name}"
+    ended = "" if status == "SCHEDULED" else f" is {status} and"
+    return f"{name}{ended} has no further runs"
+
+
 def spec_page(job: Doc) -> One:
     """What a create would need to make this job again."""
     spec = {field: job[field] for field in SPEC_FIELDS if job.get(field) not in (None, {}, [])}
@@ -211,7 +220,7 @@ def would_create(me: Invocation, body: Doc, due: Doc) -> One:
         when = f"{show.long_stamp(first['scheduled_for'], zone)}, {away}"
         lines.append(f"  runs      {show.schedule(body['schedule'])}, first {when}")
     lines += [f"  note      {note}" for note in first.get("notes") or ()]
-    lines.append(f"  target    {show.target(body['target'])}")
+    lines.append(f"  target    {_called_target(body, None)}")
     return One("schedkit.job-dry-run/v1", dict(body), [show.line(text) for text in lines], "name", exact=True)
 
 

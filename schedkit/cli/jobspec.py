@@ -106,7 +106,8 @@ def body(spec: Spec, *, zone: str | None, now: Instant, before: Mapping[str, Any
     if spec.label:
         found["labels"] = {**((before or {}).get("labels") or {}), **values.pairs(spec.label, "--label")}
     if spec.payload is not None:
-        found["payload"] = values.payload(spec.payload)
+        line = "create --name report --in 1h --target demo-echo" if before is None else f"update {before['job_id']}"
+        found["payload"] = values.payload(spec.payload, f"schedkit job {line}")
     return found
 
 
@@ -122,7 +123,7 @@ def _schedule(spec: Spec, zone: str | None, now: Instant, before: Mapping[str, A
             raise InvalidInput(
                 Reason.INVALID_ARGUMENT,
                 "a job needs a schedule: one of --cron, --every, --at and --in",
-                fix=['schedkit job create --name digest --cron "0 8 * * *" --target demo-echo'],
+                fix=['schedkit job create --name report --cron "0 8 * * *" --target demo-echo'],
                 field="schedule",
             )
         if not shaped and zone is None:
@@ -236,6 +237,12 @@ def _retry(spec: Spec, before: Mapping[str, Any] | None) -> dict[str, Any] | Non
         policy["initial_backoff_seconds"] = values.duration_seconds(first, "--backoff")
         if dots:
             policy["max_backoff_seconds"] = values.duration_seconds(longest, "--backoff")
+            if policy["max_backoff_seconds"] < policy["initial_backoff_seconds"]:
+                raise InvalidInput(
+                    Reason.INVALID_ARGUMENT,
+                    f"the first wait {first} is longer than the longest {longest}",
+                    field="--backoff",
+                )
     return {**(before or {}), **policy} if policy else None
 
 

@@ -32,8 +32,8 @@ def fetch(
         cursor = listing.cursor
         while True:
             page = page_of(limit=SERVER_PAGE, cursor=cursor, **filters)
-            items = [item for item in page["items"] if keep is None or keep(item)]
-            found += rows.keep(items, listing.filter)
+            items = rows.keep(page["items"], listing.filter)
+            found += [item for item in items if keep is None or keep(item)]
             cursor = page.get("next_cursor")
             if cursor is None or len(found) >= (enough or MOST_ROWS):
                 break
@@ -41,6 +41,13 @@ def fetch(
         me.say(f"stopped after {len(found):,} rows")
     found = rows.ordered(found, listing.sort)
     return (found[:MOST_ROWS] if listing.everything else found[: listing.limit]), None
+
+
+def narrowing(listing: Listing, **flags: str | None) -> str:
+    """What a list was narrowed to, in words: `state paused, label team=growth`; empty where it was not."""
+    said = [f"{flag.replace('_', ' ')} {value}" for flag, value in flags.items() if value]
+    said += [f"label {label}" for label in listing.label or ()]
+    return ", ".join([*said, f"filter {listing.filter}"] if listing.filter else said)
 
 
 def more(cursor: str | None) -> str | None:

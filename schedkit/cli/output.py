@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, Final, TextIO
 
 from schedkit.cli.show import DASH, TONES
+from schedkit.errors import InvalidInput, Reason
 
 RISKY_CSV: Final = ("=", "+", "-", "@", "\t", "\r")  # spreadsheet programs run such cells
 NARROWEST: Final = 20
@@ -54,6 +55,10 @@ class Screen:
 
     def paint(self, text: str, tone: str | None) -> str:
         return f"\x1b[{_SGR[tone]}m{text}\x1b[0m" if self.color and tone else text
+
+
+class ReaderGone(Exception):
+    """Whoever read the output has enough of it, as `head` does. Not an OSError, which Typer would end with 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ class Style:
 
 def render(view: View, style: Style) -> str:
     """The view as text, without a last newline; empty when there is nothing to print."""
+    known(style.fields, view.items if isinstance(view, Items) else [view.doc], "--fields")
     chosen = "name" if style.quiet and style.format in ("table", "wide") else style.format
     match chosen:
         case "json":
@@ -164,6 +170,16 @@ def at_path(doc: Any, path: str) -> Any:
         else:
             return None
     return doc
+
+
+def known(paths: Iterable[str], docs: Sequence[Doc], flag: str) -> None:
+    """Refuse fields that none of the documents has; what is inside a field may be in some of them only."""
+    names = dict.fromkeys(name for doc in docs for name in doc)
+    for path in paths if names else ():
+        if path.partition(".")[0] not in names:
+            raise InvalidInput(
+                Reason.INVALID_ARGUMENT, f"{flag}: there is no field {path!r}; known are {', '.join(names)}", field=flag
+            )
 
 
 def raw(value: Any) -> str:
@@ -312,9 +328,12 @@ def _one_text(view: One, style: Style) -> str:
 def write(text: str, stream: TextIO | None = None) -> None:
     """Print and flush; a closed pipe is said at once, where it can be handled."""
     stream = sys.stdout if stream is None else stream
-    if text:
-        stream.write(text + "\n")
-    stream.flush()
+    try:
+        if text:
+            stream.write(text + "\n")
+        stream.flush()
+    except BrokenPipeError as gone:
+        raise ReaderGone from gone
 
 
 def dash(value: Any) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from schedkit.cli.output import Doc, at_path, raw
+from schedkit.cli.output import Doc, at_path, known, raw
 from schedkit.errors import InvalidInput, Reason
 
 _TERM: Final = re.compile(r"\s*(?P<path>[\w.]+)\s*(?P<op>!=|>=|<=|=|~|>|<)\s*(?P<value>.*?)\s*")
@@ -19,6 +19,8 @@ _TERM: Final = re.compile(r"\s*(?P<path>[\w.]+)\s*(?P<op>!=|>=|<=|=|~|>|<)\s*(?P
 def keep(items: Iterable[Doc], expression: str | None) -> list[Doc]:
     """The items for which every term of `--filter` holds."""
     terms = [_term(text) for text in (expression or "").split(",") if text.strip()]
+    items = list(items)
+    known((path for path, _, _ in terms), items, "--filter")
     return [item for item in items if all(_holds(item, *term) for term in terms)]
 
 
@@ -63,6 +65,7 @@ def ordered(items: Sequence[Doc], key: str | None) -> list[Doc]:
     if key is None:
         return list(items)
     path = key.removeprefix("-")
+    known([path], items, "--sort")
     valued = [item for item in items if at_path(item, path) is not None]
     rest = [item for item in items if at_path(item, path) is None]
     return sorted(valued, key=lambda item: _rank(at_path(item, path)), reverse=key.startswith("-")) + rest

@@ -50,8 +50,7 @@ def list_runs(
       schedkit run list --since 15m
       schedkit run list --outcome failed --job digest -o json
     """
-    words = ",".join(text for text in (state, outcome) if text)
-    statuses = values.choices(words, STATUSES, "--state")
+    statuses = values.choices(state or "", STATUSES, "--state") + values.choices(outcome or "", STATUSES, "--outcome")
     slow_ms = values.duration_ms(slower_than, "--slower-than") if slower_than else None
     late_ms = values.duration_ms(late_than, "--late-than") if late_than else None
 
@@ -67,7 +66,19 @@ def list_runs(
         filters = {"status": statuses, "job": job, "since": values.since(since, me.zone)}
         local = any(value is not None for value in (slow_ms, late_ms, executor, target))
         items, cursor = lists.fetch(me, listing, me.client.list_runs, filters, kept if local else None)
-        return run_items(me, items, cursor, "no runs match  try: schedkit run list")
+        narrowed = lists.narrowing(
+            listing,
+            job=job,
+            target=target,
+            state=state,
+            outcome=outcome,
+            since=since,
+            slower_than=slower_than,
+            late_than=late_than,
+            executor=executor,
+        )
+        empty = f"no runs match ({narrowed})" if narrowed else "no runs yet  try: schedkit job list"
+        return run_items(me, items, cursor, empty)
 
     if watching.watch:
         me.watch(look, watching.interval)

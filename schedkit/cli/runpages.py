@@ -9,6 +9,7 @@ from schedkit.cli import lists, show
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Column, Items, One, raw
 from schedkit.cli.show import DASH
+from schedkit.model.runs import RunStatus
 from schedkit.model.time import parse_rfc3339, rfc3339
 
 Doc = Mapping[str, Any]
@@ -44,6 +45,20 @@ def took_ms(run: Doc) -> int | None:
     return parse_rfc3339(last["finished_at"]) - parse_rfc3339(last["started_at"])
 
 
+def tries(run: Doc) -> int:
+    """The tries made; while a run waits for its next one, `attempt` counts that one already."""
+    attempt = int(run.get("attempt") or 0)
+    if run.get("status") != "RETRY_WAIT":
+        return attempt
+    return len(run["attempts"]) if "attempts" in run else max(0, attempt - 1)
+
+
+def _standing(run: Doc) -> str:
+    """Its status, and that it was asked to stop while it has not."""
+    status = raw(run.get("status"))
+    return f"{status}, asked to stop" if run.get("cancel_requested") and not RunStatus(status).final else status
+
+
 def _took(run: Doc) -> str:
     span_ms = took_ms(run)
     return DASH if span_ms is None else show.span(span_ms)
@@ -66,7 +81,7 @@ def run_items(me: Invocation, items: list[Doc], cursor: str | None, empty: str) 
         Column("JOB", "job_name", called),
         Column("SCHEDULED FOR", "scheduled_for", lambda run: show.stamp(run.get("scheduled_for"), me.zone)),
         Column("STATUS", "status"),
-        Column("TRY", "attempt", right=True),
+        Column("TRY", "attempt", lambda run: str(tries(run)), right=True),
         Column(
             "LATE", "lag_ms", lambda run: DASH if run.get("lag_ms") is None else show.span(run["lag_ms"]), right=True
         ),
@@ -87,7 +102,7 @@ def run_line(run: Doc, zone: str | None, *, dated: bool = True) -> str:
     at = parse_rfc3339(str(run.get("finished_at") or run.get("started_at") or run.get("scheduled_for")))
     clock = show.stamp(rfc3339(at), zone) if dated else show.clock(at, zone)
     word = SHORT.get(raw(run.get("status")), raw(run.get("status")))
-    again = f"try {run['attempt']}, " if (run.get("attempt") or 0) > 1 else ""
+    again = f"try {tries(run)}, " if tries(run) > 1 else ""
     lag = f", {show.span(run['lag_ms'])} after its time" if run.get("lag_ms") is not None else ""
     return show.line(f"{clock}  {word:<5}  {called(run):<12}  {again}{ending(run)}{lag}")
 
@@ -97,7 +112,7 @@ def run_page(run: Doc, zone: str | None, *, response: bool) -> One:
     wanted = (
         ("run id", run.get("run_id")),
         ("job", f"{called(run)} ({run.get('job_id')})" if run.get("job_name") else run.get("job_id")),
-        ("status", run.get("status")),
+        ("status", _standing(run)),
         ("because", run.get("reason")),
         ("scheduled", show.stamp(run.get("scheduled_for"), zone)),
         ("started", show.stamp(run.get("started_at"), zone)),
@@ -105,7 +120,7 @@ def run_page(run: Doc, zone: str | None, *, response: bool) -> One:
         ("late", None if run.get("lag_ms") is None else show.span(run["lag_ms"])),
         ("priority", run.get("priority")),
         ("epoch", run.get("epoch")),
-        ("attempt", run.get("attempt")),
+        ("attempt", tries(run)),
         ("owner", run.get("lease_owner")),
         ("lease ends", show.stamp(run["lease_expires_at"], zone) if run.get("lease_expires_at") else None),
         ("next try", show.stamp(run["not_before"], zone) if run.get("not_before") else None),

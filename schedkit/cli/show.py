@@ -47,15 +47,19 @@ def span(span_ms: float) -> str:
 
 
 def countdown(span_ms: float) -> str:
-    """Whole minutes: `50m`, `20h 0m`, `1d 17h 30m`; below one minute, seconds: `30s`."""
-    if span_ms < MINUTE_MS:
-        return f"{max(0, span_ms) // SECOND_MS:.0f}s"
-    days, rest = divmod(int(span_ms), DAY_MS)
+    """The nearest minute: `50m`, `20h 0m`, `1d 17h 30m`; below one minute, the nearest second: `30s`."""
+    if _nearest(span_ms, SECOND_MS) < MINUTE_MS:
+        return f"{_nearest(max(0, span_ms), SECOND_MS) // SECOND_MS}s"
+    days, rest = divmod(_nearest(span_ms, MINUTE_MS), DAY_MS)
     hours, rest = divmod(rest, HOUR_MS)
     minutes = rest // MINUTE_MS
     if days:
         return f"{days}d {hours}h {minutes}m"
     return f"{hours}h {minutes}m" if hours else f"{minutes}m"
+
+
+def _nearest(span_ms: float, unit_ms: int) -> int:
+    return int((span_ms + unit_ms / 2) // unit_ms) * unit_ms
 
 
 def away(at: Instant, now: Instant) -> str:

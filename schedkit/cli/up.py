@@ -101,8 +101,9 @@ def down(
     facts = holder(data)
     pid = facts.get("pid") if facts is not None else None
     if facts is None and not wipe:
-        elsewhere = _data_elsewhere(me.context.url)
-        lines = [f"nothing runs on {data}"]
+        lines, elsewhere = [f"nothing runs on {data}"], None
+        with contextlib.suppress(Refusal):  # a broken settings file: then there is nowhere else to look
+            elsewhere = _data_elsewhere(me.context.url)
         if elsewhere is not None:
             lines.append(f"{me.context.url} answers; stop it with: schedkit down --data {elsewhere}")
         return me.show(One("schedkit.down/v1", {"stopped": None, "elsewhere": elsewhere}, lines))

@@ -36,7 +36,6 @@ _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
 _TIME_OF_DAY: Final = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
 
 LONGEST_MS: Final = 36_500 * DAY_MS  # a century: longer is a slip of the finger, and soon past the last year there is
-TIME_FORMS: Final = "2026-09-28T09:00:00Z, '2026-09-28 09:00', 09:00, 10m, -2h or now"
 DURATION_FORMS: Final = "500ms, 30s, 5m, 1h or 3d"
 
 
@@ -96,8 +95,14 @@ def instant(text: str, *, zone: str | None = None, now: Instant | None = None, f
         return from_datetime(datetime.fromisoformat(text).replace(tzinfo=zone_of(zone)).astimezone())
     except (ValueError, OverflowError) as problem:
         raise InvalidInput(
-            Reason.INVALID_ARGUMENT, f"{text!r} is no time: write {TIME_FORMS}", field=field
+            Reason.INVALID_ARGUMENT, f"{text!r} is no time: write {_time_forms(here)}", field=field
         ) from problem
+
+
+def _time_forms(now: Instant) -> str:
+    """Examples that could be meant: those with a date are tomorrow's."""
+    day = f"{to_datetime(now + DAY_MS):%Y-%m-%d}"
+    return f"{day}T09:00:00Z, '{day} 09:00', 09:00, 10m (from now), -2h (ago) or now"
 
 
 def since(text: str | None, zone: str | None) -> str | None:
@@ -153,14 +158,17 @@ def header_pairs(items: Iterable[str] | None) -> dict[str, str]:
             Reason.INVALID_HEADER,
             "a secret is never a flag value",
             why="flags are seen in the process list and in the shell's history",
-            fix=["schedkit context add -h"],
+            fix=["call a target that adds its secret by itself, such as a gateway"],
             field="--header",
         )
     return headers
 
 
-def payload(text: str) -> Any:
-    """JSON itself, `@file`, or `-` for stdin. Bytes that are no UTF-8 or text that is no JSON are refused here."""
+def payload(text: str, line: str = "schedkit job trigger digest") -> Any:
+    """JSON itself, `@file`, or `-` for stdin. Bytes that are no UTF-8 or text that is no JSON are refused here.
+
+    `line` is the command whose flag this is, for the way out.
+    """
     source = text
     try:
         if text == "-":
@@ -176,7 +184,7 @@ def payload(text: str) -> Any:
         raise InvalidInput(
             Reason.INVALID_JSON,
             f"the payload is no JSON: {problem}",
-            fix=["""schedkit job trigger digest --payload '{"say":"hello"}'"""],
+            fix=[f"""{line} --payload '{{"say":"hello"}}'"""],
             field="--payload",
         ) from problem
 

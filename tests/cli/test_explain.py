@@ -15,8 +15,9 @@ from schedkit.cli.explain import KINDS, dictionary
 from schedkit.cli.failures import Code, ExitCode
 from schedkit.client import Trouble
 from schedkit.errors import Reason
-from schedkit.model.jobs import JobStatus
-from schedkit.model.runs import RunStatus
+from schedkit.model.jobs import Delivery, JobStatus, MisfirePolicy, OverlapPolicy
+from schedkit.model.runs import AttemptOutcome, RunStatus
+from schedkit.model.schedules import GapPolicy, RepeatPolicy
 from tests.cli.conftest import Cli
 from tests.cli.test_frame import parse
 
@@ -38,6 +39,35 @@ def test_every_code_of_an_error_has_an_entry_and_no_entry_is_left_over() -> None
 def test_every_state_has_an_entry_and_no_entry_is_left_over() -> None:
     assert of_kind("job status", "run status") == {status.value for status in [*JobStatus, *RunStatus]}
     assert of_kind("skip reason") == SKIP_REASONS
+
+
+def test_every_reason_value_and_trap_has_an_entry_and_none_is_left_over() -> None:
+    """Those that are no enum stand in the source of the rooms that give them."""
+
+    def texts(place: str, pattern: str) -> set[str]:
+        return {found for path in SOURCE.glob(place) for found in re.findall(pattern, path.read_text(encoding="utf-8"))}
+
+    reasons = texts("engine/**/*.py", r'REASON_\w+: Final = "(\w+)"') | texts("engine/who/*.py", r'reason="([A-Z_]+)"')
+    assert of_kind("run reason") == {*reasons, AttemptOutcome.LEASE_EXPIRED} - set(RunStatus)
+    assert of_kind("cron trap") == texts("engine/when/explain.py", r'Trap\(\s*"(\w+)"')
+    policies = (MisfirePolicy, OverlapPolicy, Delivery, GapPolicy, RepeatPolicy)
+    assert of_kind("value") == {value for policy in policies for value in policy}
+
+
+def test_what_is_not_built_yet_says_so() -> None:
+    for word in ("breaker", "cell", "placement group", "redrive"):
+        assert dictionary()[word]["means"].startswith("Not built yet")
+
+
+def test_a_number_is_an_exit_code_or_the_codes_of_a_status(offline: Cli) -> None:
+    assert offline("explain", "10").stdout.startswith("10   (exit code)\n\nthe answer is no")
+    assert offline("explain", "404", "-q").stdout.split() == [
+        "JOB_NOT_FOUND",
+        "RUN_NOT_FOUND",
+        "TARGET_NOT_FOUND",
+        "ROUTE_NOT_FOUND",
+    ]
+    assert offline("explain", "12345").exit_code == 3
 
 
 def test_every_word_of_the_contract_has_an_entry() -> None:

@@ -105,7 +105,7 @@ def test_tail_prints_each_end_once_in_order(cli: Cli, server: FakeServer, monkey
     assert [json.loads(line)["run_id"][-4:] for line in lines] == [":01Z", ":02Z", ":03Z", ":04Z"]
     assert len(waits) == 2
     text = cli("run", "tail", "--limit", "1", "--utc").stdout
-    assert text == "12:00:02.000 +00:00  ok     digest        200 in 4 ms, 3 ms after its time\n"
+    assert text == "12:00:04.000 +00:00  fail   digest        200 in 4 ms, 3 ms after its time\n"
 
 
 def test_watch_in_a_pipe_prints_what_changed(cli: Cli, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,3 +207,21 @@ def test_tail_begins_with_the_last_that_ended(
     result = cli("run", "tail", "-n", last, "-q")
     assert result.exit_code == 130
     assert result.stdout.split() == [run(number)["run_id"] for number in (*shown, 5, 6)]
+
+
+def test_a_run_that_waits_for_its_second_try_has_made_one(cli: Cli, server: FakeServer) -> None:
+    waiting = {**RUN, "status": "RETRY_WAIT", "attempt": 2, "finished_at": None}
+    server.answer("GET /v1/runs", 200, page(waiting))
+    assert cli("run", "list").stdout.split("\t")[3] == "1"
+    assert cli("run", "list", "--fields", "attempt").stdout == "2\n"
+
+
+def test_a_run_that_was_asked_to_stop_says_so_beside_its_status(cli: Cli, server: FakeServer) -> None:
+    for status, shown in (("RUNNING", "RUNNING, asked to stop"), ("CANCELLED", "CANCELLED")):
+        server.answer(f"GET /v1/runs/{RUN_ID}", 200, {**RUN, "status": status, "cancel_requested": True})
+        assert f"status\t{shown}\n" in cli("run", "show", RUN_ID).stdout
+
+
+def test_an_unknown_outcome_names_the_flag_that_has_it(cli: Cli) -> None:
+    for flag in ("--outcome", "--state"):
+        assert cli("run", "list", flag, "bogus").stderr.startswith(f"error: {flag} is one of ")

@@ -72,7 +72,8 @@ def test_a_file_no_command_would_understand_is_refused(
     text: str, said: str, files: dict[str, Path], offline: Cli
 ) -> None:
     files["user"].write_text(text)
-    result = offline("context", "list")
+    assert "no context can be read  try: schedkit config edit" in offline("context", "list").stderr
+    result = offline("config", "list")
     assert result.exit_code == 9
     assert "[CONFIG_INVALID]" in result.stderr
     assert said in result.stderr

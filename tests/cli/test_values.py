@@ -122,3 +122,7 @@ def test_stamps_carry_an_offset() -> None:
     assert show.clock(NOW, "Europe/Berlin") == "23:40:32.000 +02:00"
     assert show.away(NOW + 30_000, NOW) == "in 30 s"
     assert show.away(NOW - 2 * HOUR_MS, NOW) == "2h 0m ago"
+    assert show.away(NOW + HOUR_MS - 400, NOW) == "in 1h 0m"
+    assert show.away(NOW + HOUR_MS - 20 * SECOND_MS, NOW) == "in 1h 0m"
+    assert show.countdown(HOUR_MS - 400) == "1h 0m"
+    assert show.countdown(MINUTE_MS - 400) == "1m"
