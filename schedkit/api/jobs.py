@@ -98,6 +98,7 @@ async def list_jobs(
     label: Annotated[list[str] | None, Query(description="k=v")] = None,
     name_prefix: str = "",
     target_id: str | None = None,
+    task_queue: str | None = None,
     due_before: str | None = None,
 ) -> dict[str, Any]:
     labels = dict(_label(text) for text in label or ())
@@ -110,6 +111,7 @@ async def list_jobs(
             and all(job.labels.get(key) == value for key, value in labels.items())
             and (job.name or "").startswith(name_prefix)
             and (target_id is None or job.target.target_id == target_id)
+            and task_queue is None  # no job has a task queue yet
             and (before is None or (job.next_run_at is not None and job.next_run_at < before))
         )
         return job_out(job, world.registered) if matches else None

@@ -35,18 +35,20 @@ async def list_runs(
     cursor: Cursor = None,
     status: Statuses = None,
     job: str | None = None,
+    target: str | None = None,
     since: str | None = None,
     until: str | None = None,
 ) -> dict[str, Any]:
     if job is not None:
-        return await list_runs_of(world, await find_job(world, tenant, job), limit, cursor, status, since, until)
+        found = await find_job(world, tenant, job)
+        return await list_runs_of(world, found, limit, cursor, status, since, until, target)
 
     async def page(limit: int, cursor: str | None) -> Page:
         return await world.store.page(
             runs_listing(tenant), index=Index.LISTED, limit=limit, cursor=cursor, newest_first=True
         )
 
-    return await _listed(world, page, limit, cursor, status, since, until)
+    return await _listed(world, page, limit, cursor, status, since, until, target)
 
 
 async def list_runs_of(
@@ -57,6 +59,7 @@ async def list_runs_of(
     status: list[RunStatus] | None,
     since: str | None,
     until: str | None,
+    target_id: str | None = None,
 ) -> dict[str, Any]:
     """One page of a job's runs, newest first."""
 
@@ -65,7 +68,7 @@ async def list_runs_of(
             job_key(job.job_id).partition, prefix=RUN_PREFIX, limit=limit, cursor=cursor, newest_first=True
         )
 
-    return await _listed(world, page, limit, cursor, status, since, until)
+    return await _listed(world, page, limit, cursor, status, since, until, target_id)
 
 
 async def recent_runs(world: World, job: Job) -> list[dict[str, Any]]:
@@ -121,13 +124,18 @@ async def _listed(
     status: list[RunStatus] | None,
     since: str | None,
     until: str | None,
+    target_id: str | None,
 ) -> dict[str, Any]:
     """Runs come newest first, so the first one before `since` is the end."""
     first, last = instant_in(since, "since"), instant_in(until, "until")
 
     def pick(item: Item) -> dict[str, Any] | None:
         run = run_of(item)
-        matches = (not status or run.status in status) and (last is None or run.scheduled_for <= last)
+        matches = (
+            (not status or run.status in status)
+            and (last is None or run.scheduled_for <= last)
+            and (target_id is None or run.target_id == target_id)
+        )
         return run_out(run) if matches else None
 
     def ends(item: Item) -> bool:

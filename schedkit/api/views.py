@@ -62,6 +62,7 @@ def run_out(run: Run) -> dict[str, Any]:
         "run_id": run_id(run.job_id, run.scheduled_for),
         "job_id": run.job_id,
         "job_name": run.job_name,
+        "target_id": run.target_id,
         "tenant_id": run.tenant_id,
         "scheduled_for": rfc3339(run.scheduled_for),
         "status": run.status.value,

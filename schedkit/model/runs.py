@@ -75,6 +75,7 @@ class Run:
     status: RunStatus
     tenant_id: str = DEFAULT_TENANT
     job_name: str | None = None
+    target_id: str | None = None  # of the registered target it was made for
     priority: Priority = Priority.DEFAULT
     due_at: Instant = 0  # scheduled_for + offset: the earliest start (W6)
     epoch: int = 0
