@@ -23,9 +23,9 @@ from schedkit.api.requests import (
     body_of,
 )
 from schedkit.api.runs import list_runs_of, recent_runs
+from schedkit.api.schedules import upcoming
 from schedkit.api.views import job_out, occurrence_out, run_out
 from schedkit.engine.when import operate
-from schedkit.engine.when.occurrences import next_after
 from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.who import cancel as cancelling
 from schedkit.engine.who import claim as claiming
@@ -38,7 +38,6 @@ from schedkit.model.writes import Applied, Item, Refused, Write
 from schedkit.ports import Page, World
 
 BATCH_STEP: Final = 25
-PREVIEW_STEP: Final = 20  # occurrences computed between two turns of everybody else
 OPEN_RUNS_LOOKED_AT: Final = 500  # a cancel looks this far back for runs that wait for a retry
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -215,16 +214,9 @@ async def job_next(
     job = await find_job(world, tenant, ref)
     if job.max_runs is not None:
         count = min(count, job.max_runs - job.run_count)
-    shown: list[dict[str, Any]] = []
-    after = job.counted_from
-    while job.status is JobStatus.SCHEDULED and job.next_run_at is not None and len(shown) < count:
-        occurrence = next_after(job.schedule, after)
-        if occurrence is None:
-            break
-        shown.append(occurrence_out(occurrence, dispatch_at(job, occurrence.scheduled_for)))
-        after = occurrence.scheduled_for
-        if len(shown) % PREVIEW_STEP == 0:
-            await world.clock.sleep(0)
+    due = job.status is JobStatus.SCHEDULED and job.next_run_at is not None
+    found = await upcoming(world, job.schedule, job.counted_from, count) if due else []
+    shown = [occurrence_out(occurrence, dispatch_at(job, occurrence.scheduled_for)) for occurrence in found]
     return {"job_id": job.job_id, "occurrences": shown}
 
 

@@ -12,10 +12,11 @@ from schedkit.api.requests import WorldDep, body_of
 from schedkit.api.views import occurrence_out
 from schedkit.engine.when import occurrences
 from schedkit.engine.when.window import offset_ms
-from schedkit.model.schedules import Once
-from schedkit.model.time import SECOND_MS
+from schedkit.model.schedules import Occurrence, Once, Schedule
+from schedkit.model.time import SECOND_MS, Instant
+from schedkit.ports import World
 
-PREVIEW_STEP: Final = 20
+PREVIEW_STEP: Final = 20  # occurrences computed between two turns of everybody else
 
 router = APIRouter(prefix="/v1", tags=["schedules"])
 
@@ -35,12 +36,19 @@ async def preview(
     else:
         occurrences.check(schedule, after)
     shift_ms = offset_ms(body.job_id, body.dispatch_window_seconds * SECOND_MS) if body.job_id else 0
-    shown: list[dict[str, Any]] = []
-    while len(shown) < body.count and (found := occurrences.next_after(schedule, after)) is not None:
-        shown.append(occurrence_out(found, found.scheduled_for + shift_ms))
-        after = found.scheduled_for
-        if len(shown) % PREVIEW_STEP == 0:
-            await world.clock.sleep(0)  # a long preview takes turns with everything else
+    found = await upcoming(world, schedule, after, body.count)
+    shown = [occurrence_out(occurrence, occurrence.scheduled_for + shift_ms) for occurrence in found]
     if isinstance(schedule, Once) and shown:
         shown[0]["notes"] = [*notes, *(note for note in shown[0]["notes"] if note not in notes)]
     return {"occurrences": shown}
+
+
+async def upcoming(world: World, schedule: Schedule, after: Instant, count: int) -> list[Occurrence]:
+    """The next `count` occurrences strictly after `after`; a long row of them takes turns with everything else."""
+    found: list[Occurrence] = []
+    while len(found) < count and (occurrence := occurrences.next_after(schedule, after)) is not None:
+        found.append(occurrence)
+        after = occurrence.scheduled_for
+        if len(found) % PREVIEW_STEP == 0:
+            await world.clock.sleep(0)
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from urllib.parse import quote
 
 from schedkit.cli import output, values
 from schedkit.cli.failures import Code, ExitCode, Refusal, exit_code, printable
-from schedkit.cli.output import Items, One, Screen, Style, View
+from schedkit.cli.output import Items, Screen, Style, View
 from schedkit.cli.settings import FORMATS, Context, Settings, load
 from schedkit.errors import InvalidInput, Reason, SchedkitError
 
@@ -314,9 +313,3 @@ def single(items: Sequence[str], flag: str) -> str:
     if len(items) != 1:
         raise InvalidInput(Reason.INVALID_ARGUMENT, f"{flag} takes one value", field=flag)
     return items[0]
-
-
-def one_of(doc: Mapping[str, Any], schema: str, ident: str) -> One:
-    """A document without a page of its own: its fields, one a line."""
-    lines = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in doc.items()]
-    return One(schema, doc, lines, ident)

@@ -171,9 +171,8 @@ def _encoded(name: str, value: Any) -> Any:
 
 def schedule_attributes(schedule: Schedule) -> dict[str, Any]:
     """A schedule as JSON values, `type` first."""
-    kind = {Once: "ONCE", Cron: "CRON", Interval: "INTERVAL"}[type(schedule)]
-    plain = {spec.name: getattr(schedule, spec.name) for spec in fields(schedule)}
-    return {"type": kind} | {
+    plain = _attributes_of(_SCHEDULE_FIELDS[type(schedule)], schedule)
+    return {"type": _SCHEDULE_TYPES[type(schedule)]} | {
         name: value.value if isinstance(value, StrEnum) else value for name, value in plain.items() if value is not None
     }
 

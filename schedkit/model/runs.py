@@ -20,7 +20,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Final
 
-from schedkit.model.jobs import DEFAULT_TENANT, Priority
+from schedkit.model.jobs import DEFAULT_TENANT, Job, Priority
+from schedkit.model.keys import runs_listing, sortable
 from schedkit.model.time import SECOND_MS, Instant
 from schedkit.model.writes import Item
 
@@ -94,6 +95,26 @@ class Run:
     misfired: bool = False
     created_at: Instant = 0
     finished_at: Instant | None = None
+
+
+def new_run(job: Job, scheduled_for: Instant, due_at: Instant, status: RunStatus, now: Instant) -> Run:
+    """The run of an occurrence of this job, before anything has happened to it; `due_at` is its earliest start."""
+    return Run(
+        job_id=job.job_id,
+        scheduled_for=scheduled_for,
+        status=status,
+        tenant_id=job.tenant_id,
+        job_name=job.name,
+        target_id=job.target.target_id,
+        priority=job.priority,
+        due_at=due_at,
+        created_at=now,
+    )
+
+
+def listing(run: Run) -> dict[str, Any]:
+    """Where a run stands among its tenant's runs: by its time, from its first write on."""
+    return {"listed_partition": runs_listing(run.tenant_id), "listed_at": sortable(run.scheduled_for)}
 
 
 def run_attributes(run: Run) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Final
 
 from schedkit.engine.when.advance import counting_from, seen, timer
 from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, changed_attributes
-from schedkit.model.keys import TimerKind, job_key, kept_until, run_key, runs_listing, sortable, timer_partition
-from schedkit.model.runs import Run, RunStatus, run_attributes
+from schedkit.model.keys import TimerKind, job_key, kept_until, run_key, timer_partition
+from schedkit.model.runs import RunStatus, listing, new_run, run_attributes
 from schedkit.model.schedules import Once
 from schedkit.model.time import Instant
 from schedkit.model.writes import Absent, Condition, Equals, Write
@@ -70,29 +70,11 @@ def cancel(job: Job, shards: int, now: Instant) -> Write:
 
 def trigger(job: Job, scheduled_for: Instant, payload: str | None, shards: int, now: Instant) -> tuple[Write, Write]:
     """A run outside the schedule, which stays as it is: ready to be claimed now, known to the overlap rule."""
-    run = Run(
-        job_id=job.job_id,
-        scheduled_for=scheduled_for,
-        status=RunStatus.RETRY_WAIT,
-        tenant_id=job.tenant_id,
-        job_name=job.name,
-        target_id=job.target.target_id,
-        priority=job.priority,
-        due_at=now,
-        attempt=1,
-        not_before=now,
-        triggered=True,
-        payload=payload,
-        created_at=now,
-    )
-    placed = {
-        "timer_partition": timer_partition(TimerKind.RETRY, job.job_id, shards),
-        "timer_at": now,
-        "listed_partition": runs_listing(job.tenant_id),
-        "listed_at": sortable(scheduled_for),
-    }
+    waiting = new_run(job, scheduled_for, now, RunStatus.RETRY_WAIT, now)
+    run = replace(waiting, attempt=1, not_before=now, triggered=True, payload=payload)
+    retry = {"timer_partition": timer_partition(TimerKind.RETRY, job.job_id, shards), "timer_at": now}
     known = Write(job_key(job.job_id), "trigger", seen(job), {"last_triggered": scheduled_for})
-    made = Write(run_key(job.job_id, scheduled_for), "trigger", (Absent(),), run_attributes(run) | placed)
+    made = Write(run_key(job.job_id, scheduled_for), "trigger", (Absent(),), run_attributes(run) | listing(run) | retry)
     return known, made
 
 

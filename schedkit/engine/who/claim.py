@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from schedkit.model.calls import Dead, Done, RetryAt, Unknown, Verdict
 from schedkit.model.jobs import Job
-from schedkit.model.keys import TimerKind, dead_listing, kept_until, run_key, runs_listing, sortable, timer_partition
+from schedkit.model.keys import TimerKind, dead_listing, kept_until, run_key, sortable, timer_partition
 from schedkit.model.runs import (
     MAX_KEPT_ATTEMPTS,
     RECLAIM_MARGIN_MS,
@@ -25,6 +25,8 @@ from schedkit.model.runs import (
     AttemptOutcome,
     Run,
     RunStatus,
+    listing,
+    new_run,
     run_attributes,
     run_of,
 )
@@ -56,19 +58,8 @@ def claim(
 ) -> Write:
     """The first claim of an occurrence: the run comes to be, RUNNING, under epoch 1."""
     assert now >= due_at >= scheduled_for, "never early"
-    run = Run(
-        job_id=job.job_id,
-        scheduled_for=scheduled_for,
-        status=RunStatus.RETRY_WAIT,
-        tenant_id=job.tenant_id,
-        job_name=job.name,
-        target_id=job.target.target_id,
-        priority=job.priority,
-        due_at=due_at,
-        attempt=1,
-        misfired=misfired,
-        created_at=now,
-    )
+    waiting = new_run(job, scheduled_for, due_at, RunStatus.RETRY_WAIT, now)
+    run = replace(waiting, attempt=1, misfired=misfired)
     running = _running(run, job, due_at, holder, now)
     changes = run_attributes(running) | listing(running) | _lease_timer(running, shards)
     return Write(run_key(job.job_id, scheduled_for), "claim", (Absent(),), changes)
@@ -110,7 +101,7 @@ def release(run: Run, *, shards: int, now: Instant) -> Write:
 
 def extend(run: Run, job: Job, *, shards: int, now: Instant) -> Write:
     """A holder that is alive gives its lease a new end; it only ever moves forward."""
-    lease_end = max(now + job.target.timeout_ms + LEASE_MARGIN_MS, run.lease_expires_at or 0)
+    lease_end = max(_lease_end(job, now), run.lease_expires_at or 0)
     longer = replace(run, lease_expires_at=lease_end)
     changes = {"lease_expires_at": lease_end} | _lease_timer(longer, shards)
     return Write(_key(run), "extend", _held(run), changes)
@@ -139,27 +130,11 @@ def settle(
 
 def skip(job: Job, scheduled_for: Instant, due_at: Instant, reason: str, now: Instant) -> Write:
     """An occurrence that will not run, recorded (C3)."""
-    run = Run(
-        job_id=job.job_id,
-        scheduled_for=scheduled_for,
-        status=RunStatus.SKIPPED,
-        tenant_id=job.tenant_id,
-        job_name=job.name,
-        target_id=job.target.target_id,
-        priority=job.priority,
-        due_at=due_at,
-        reason=reason,
-        created_at=now,
-        finished_at=now,
-    )
+    skipped = new_run(job, scheduled_for, due_at, RunStatus.SKIPPED, now)
+    run = replace(skipped, reason=reason, finished_at=now)
     return Write(
         run_key(job.job_id, scheduled_for), "skip", (Absent(),), run_attributes(run) | listing(run) | kept_until(now)
     )
-
-
-def listing(run: Run) -> dict[str, Any]:
-    """Where a run stands among its tenant's runs: by its time, from its first write on."""
-    return {"listed_partition": runs_listing(run.tenant_id), "listed_at": sortable(run.scheduled_for)}
 
 
 def _key(run: Run) -> Any:
@@ -178,9 +153,14 @@ def _running(run: Run, job: Job, start_from: Instant, holder: Holder, now: Insta
         epoch=run.epoch + 1,
         claim_token=holder.token,
         lease_owner=holder.node,
-        lease_expires_at=now + job.target.timeout_ms + LEASE_MARGIN_MS,
+        lease_expires_at=_lease_end(job, now),
         attempts=(*run.attempts, attempt)[-MAX_KEPT_ATTEMPTS:],
     )
+
+
+def _lease_end(job: Job, now: Instant) -> Instant:
+    """H2: a lease taken now lasts for the call and the margin."""
+    return now + job.target.timeout_ms + LEASE_MARGIN_MS
 
 
 def _lease_timer(run: Run, shards: int) -> dict[str, Any]:
