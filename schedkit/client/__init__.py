@@ -13,11 +13,13 @@
 A refusal is raised as the error of its status (`schedkit.errors`): NotFound, Conflict, InvalidInput and so on, with the
 server's reason, why and fix. No answer is `Unreachable`. Calls that may be repeated safely are: reads, cancels, edits
 under a version, and creates, which carry an Idempotency-Key made once and kept through every retry.
+
+`AsyncClient` makes any call from an event loop, with the same tries and the same errors:
+`async with AsyncClient(url) as client: await client.call("GET", "/v1/jobs")`.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,20 +30,15 @@ from urllib.parse import quote
 
 import httpx
 
-from schedkit import __version__
-from schedkit.client.problems import Answer, Trouble, Unreachable, answer_of, cause
-from schedkit.errors import InvalidInput, NotFound, Reason, SchedkitError
+from schedkit.client.asking import Ask, Asking, Pause, advance, system_draw
+from schedkit.client.asynchronous import AsyncClient
+from schedkit.client.connection import DEFAULT_TIMEOUT_S, DEFAULT_URL, Token, opened
+from schedkit.client.problems import Answer, Trouble, Unreachable
+from schedkit.errors import NotFound, Reason, SchedkitError
 
-__all__ = ["Answer", "Client", "Created", "Trouble", "Unreachable", "new_idempotency_key"]
+__all__ = ["Answer", "AsyncClient", "Client", "Created", "Trouble", "Unreachable", "new_idempotency_key"]
 
-DEFAULT_URL: Final = "http://127.0.0.1:8700"
-DEFAULT_TIMEOUT_S: Final = 10.0
-FIRST_BACKOFF_S: Final = 0.2  # doubled each time, with full jitter
-MAX_BACKOFF_S: Final = 2.0
-MAX_TRIES: Final = 5
 PAGE_SIZE: Final = 200
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
-RETRIED_STATUSES: Final = (502, 503, 504)
 
 Doc = dict[str, Any]  # a JSON object, its fields named as in the HTTP API
 
@@ -65,7 +62,7 @@ class Client:
     """
 
     url: str = DEFAULT_URL
-    token: str | Callable[[], str] | None = None
+    token: Token = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     transport: httpx.BaseTransport | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -245,28 +242,33 @@ class Client:
 
         `repeatable` says that doing it twice is the same as once; reads, DELETE and keyed creates are without saying.
         """
-        if repeatable is None:
-            repeatable = method in ("GET", "HEAD", "DELETE", "PUT") or idempotency_key is not None
-        sent = {**self.headers, **(headers or {})}
-        if idempotency_key is not None:
-            sent["Idempotency-Key"] = idempotency_key
-        if body is not None:
-            sent["Content-Type"] = "application/json"
-        content = None if body is None else json.dumps(body, allow_nan=False).encode()
-        deadline = time.monotonic() + self.timeout_s
-        for attempt in range(MAX_TRIES):
+        asking = Asking(
+            url=self.url,
+            token=self.token,
+            timeout_s=self.timeout_s,
+            monotonic=time.monotonic,
+            draw=system_draw,
+            headers=self.headers,
+            on_exchange=self.on_exchange,
+        )
+        steps = asking.steps(
+            method,
+            path,
+            params=params,
+            body=body,
+            headers=headers,
+            idempotency_key=idempotency_key,
+            repeatable=repeatable,
+        )
+        step = advance(steps)
+        while not isinstance(step, Answer):
             try:
-                response = self._exchange(method, path, params, content, sent, deadline)
-            except Unreachable as trouble:
-                trouble.idempotency_key = idempotency_key
-                may_repeat = not self._loopback if trouble.refused else repeatable  # refused: nothing was sent
-                if not (may_repeat and self._back_off(attempt, deadline, None)):
-                    raise
-                continue
-            retried = repeatable and response.status_code in RETRIED_STATUSES
-            if not (retried and self._back_off(attempt, deadline, response.headers.get("retry-after"))):
-                return answer_of(response, idempotency_key)
-        raise AssertionError("the last try returns or raises")
+                reply = self._do(step)
+            except BaseException as error:
+                step = advance(steps, error)
+            else:
+                step = advance(steps, reply)
+        return step
 
     def _doc(self, method: str, path: str, **rest: Any) -> Doc:
         data = self.call(method, path, **rest).data
@@ -274,76 +276,13 @@ class Client:
             raise Unreachable(f"{self.url} answered something that is no schedkit document", url=self.url)
         return data
 
-    def _exchange(
-        self,
-        method: str,
-        path: str,
-        params: Sequence[tuple[str, str]],
-        content: bytes | None,
-        headers: Mapping[str, str],
-        deadline: float,
-    ) -> httpx.Response:
-        left_s = max(0.001, deadline - time.monotonic())
-        token = self.token() if callable(self.token) else self.token
-        signed = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
-        started = time.monotonic()
-        outcome = "?"
-        try:
-            response = self._open().request(
-                method, path, params=list(params), content=content, headers=signed, timeout=left_s
-            )
-            outcome = str(response.status_code)
-            return response
-        except httpx.ConnectError as error:
-            outcome = "refused"
-            raise Unreachable(
-                f"{self.url} does not take connections: {cause(error)}", url=self.url, refused=True
-            ) from error
-        except httpx.TimeoutException as error:
-            outcome = "timeout"
-            refused = isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout)
-            raise Unreachable(
-                f"{self.url} gave no answer within {self.timeout_s:g} s", url=self.url, refused=refused
-            ) from error
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise InvalidInput(Reason.INVALID_ARGUMENT, f"{self.url} is no http or https URL: {error}") from error
-        except httpx.HTTPError as error:
-            outcome = type(error).__name__
-            raise Unreachable(f"the connection to {self.url} broke: {cause(error)}", url=self.url) from error
-        finally:
-            if self.on_exchange is not None:
-                self.on_exchange(method, path, outcome, (time.monotonic() - started) * 1_000)
-
-    def _open(self) -> httpx.Client:
+    def _do(self, step: Ask | Pause) -> httpx.Response | None:
+        if isinstance(step, Pause):
+            self.sleep(step.seconds)
+            return None
         if self._http is None:
-            try:
-                here = self._loopback
-                self._http = httpx.Client(
-                    base_url=self.url,
-                    verify=not here,  # plain http: reading certificates would take longer than the call
-                    trust_env=not here,  # a proxy cannot reach what is on this machine
-                    transport=self.transport,
-                    headers={"User-Agent": f"schedkit/{__version__}", "Accept": "application/json"},
-                )
-            except (httpx.InvalidURL, ValueError) as error:
-                raise InvalidInput(Reason.INVALID_ARGUMENT, f"{self.url} is no URL: {error}") from error
-        return self._http
-
-    @property
-    def _loopback(self) -> bool:
-        url = httpx.URL(self.url)
-        return url.scheme == "http" and url.host in LOOPBACK
-
-    def _back_off(self, attempt: int, deadline: float, retry_after: str | None) -> bool:
-        """Wait before the next try, or say that there is no time or no try left for one."""
-        cap_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**attempt)
-        wait_s = cap_s * secrets.randbelow(1_000) / 1_000
-        if retry_after is not None and retry_after.isdigit():
-            wait_s += int(retry_after)
-        if attempt + 1 >= MAX_TRIES or time.monotonic() + wait_s >= deadline:
-            return False
-        self.sleep(wait_s)
-        return True
+            self._http = opened(httpx.Client, self.url, self.transport)
+        return self._http.request(step.method, step.path, **step.given())
 
 
 def new_idempotency_key() -> str:

@@ -71,6 +71,31 @@ _BY_STATUS: Final[Mapping[int, type[SchedkitError]]] = {
 }
 
 
+def trouble_of(error: httpx.HTTPError | httpx.InvalidURL, url: str, timeout_s: float) -> SchedkitError:
+    """The error of an exchange that httpx could not make; to be raised from `error`."""
+    match error:
+        case httpx.ConnectError():
+            return Unreachable(f"{url} does not take connections: {cause(error)}", url=url, refused=True)
+        case httpx.TimeoutException():
+            refused = isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout)
+            return Unreachable(f"{url} gave no answer within {timeout_s:g} s", url=url, refused=refused)
+        case httpx.InvalidURL() | httpx.UnsupportedProtocol():
+            return InvalidInput(Reason.INVALID_ARGUMENT, f"{url} is no http or https URL: {error}")
+    return Unreachable(f"the connection to {url} broke: {cause(error)}", url=url)
+
+
+def outcome_of(error: httpx.HTTPError | httpx.InvalidURL) -> str:
+    """The same in one word, for a log of exchanges."""
+    match error:
+        case httpx.ConnectError():
+            return "refused"
+        case httpx.TimeoutException():
+            return "timeout"
+        case httpx.InvalidURL() | httpx.UnsupportedProtocol():
+            return "?"
+    return type(error).__name__
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A successful answer: its status, its headers, and its JSON."""
