@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 import uvicorn
 from fastapi import FastAPI
 
+from schedkit.adapters.failpoints import bare
 from schedkit.adapters.http.targets import HttpTargets
 from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.adapters.memory.queue import MemoryQueue
@@ -116,10 +117,11 @@ async def running(settings: Settings, folder: DataFolder | None = None) -> Async
             allowed_networks=settings.allowed_networks,
             clock_offset_ms=settings.clock_offset_ms,
         )
-        if isinstance(world.store, SqliteStore):
-            stack.callback(world.store.close)
-        if isinstance(world.targets, HttpTargets):
-            stack.push_async_callback(world.targets.close)
+        store, targets = bare(world.store), bare(world.targets)
+        if isinstance(store, SqliteStore):
+            stack.callback(store.close)
+        if isinstance(targets, HttpTargets):
+            stack.push_async_callback(targets.close)
         scheduler = await _started(settings, world, stack)
         yield scheduler
 
@@ -236,7 +238,8 @@ def _vitals(
     def not_ready() -> str | None:
         if dead:
             return dead[0]
-        return world.store.trouble if isinstance(world.store, SqliteStore) else None
+        store = bare(world.store)
+        return store.trouble if isinstance(store, SqliteStore) else None
 
     def live() -> dict[str, Any]:
         queue = world.queue

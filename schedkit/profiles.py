@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from schedkit.adapters import failpoints
 from schedkit.adapters.http.targets import HttpTargets
 from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.adapters.memory.queue import MemoryQueue
@@ -32,13 +33,16 @@ def embedded(
 ) -> World:
     """A world of one process, on this event loop. `database` None keeps nothing.
 
-    Raises StartupRefused when the database cannot be used, ValueError for a network that is not one.
+    Raises StartupRefused when the database cannot be used, ValueError for a network that is not one, InvalidInput for
+    failpoints that are none.
     """
+    practised = os.environ.get(failpoints.VARIABLE)
+    failpoints.read(practised or "")  # before anything is opened
     clock, chance = SystemClock(clock_offset_ms), SystemChance()
-    return World(
+    world = World(
         clock=clock,
         chance=chance,
-        store=SqliteStore(database) if database is not None else MemoryStore(),
+        store=SqliteStore(database, alone=True) if database is not None else MemoryStore(),
         buckets=MemoryBuckets(clock),
         queue=MemoryQueue(clock),
         targets=HttpTargets(loopback_allowed=True, allowed_networks=allowed_networks),
@@ -48,3 +52,4 @@ def embedded(
         loopback_allowed=True,
         allowed_networks=allowed_networks,
     )
+    return failpoints.armed(world, practised)

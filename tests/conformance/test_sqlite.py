@@ -28,6 +28,7 @@ def child(code: str, *arguments: str) -> subprocess.Popen[str]:
     """Another process, which prints what a test reads line by line."""
     return subprocess.Popen(
         [sys.executable, "-c", dedent(code), *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

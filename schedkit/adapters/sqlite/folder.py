@@ -92,7 +92,7 @@ def _in_use(path: Path) -> Conflict:
     return Conflict(
         Reason.DATA_FOLDER_IN_USE,
         f"already running ({who}){where}: it holds the data folder {path}",
-        why="two processes on one store could run a job twice, so the second one stops here",
+        why="a scheduler that starts takes over what the one before it held, so there is one at a time",
         fix=("schedkit down   stops it", "schedkit up --data DIR --port 8701   starts another one beside it"),
         extra={"pid": facts.get("pid")},
     )

@@ -1,4 +1,7 @@
-"""The SQLite schema and its migrations: version n is reached by running step n, once, in one transaction."""
+"""The SQLite schema and its migrations: version n is reached by running step n, once, in one transaction.
+
+Processes that open a file at the same time take turns: the second one finds that the first has done it.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +41,11 @@ VERSION: Final = len(STEPS)
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
     """Bring the database to VERSION. Raises StartupRefused for a newer file, or one that is not ours."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    connection.execute("BEGIN")  # one look: another process may be migrating it now
+    version = _version(connection)
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     has_tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+    connection.execute("COMMIT")
     if has_tables and application != APPLICATION_ID:
         raise StartupRefused(
             Reason.DATA_FOLDER_UNUSABLE,
@@ -55,8 +60,25 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
             why="an older program could lose what a newer one stored, so nothing was opened for writing",
             fix=("upgrade schedkit, or point --data at another folder",),
         )
-    for step in range(version, VERSION):
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {STEPS[step]} PRAGMA application_id = {APPLICATION_ID};"
-            f" PRAGMA user_version = {step + 1}; COMMIT;"
-        )
+    while version < VERSION:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = _version(connection)  # with the lock in hand: another process may have been faster
+            if version < VERSION:
+                _run(connection, version)
+                version += 1
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            connection.rollback()
+            raise
+
+
+def _run(connection: sqlite3.Connection, step: int) -> None:
+    for statement in STEPS[step].split(";"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {step + 1}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -1,7 +1,7 @@
 """The SQLite store: reads on the loop's own connection, writes through one writer with group commit (see writer.py).
 
-A read takes some microseconds and never waits behind the writer: WAL lets it see the last commit. One process owns the
-file, so what it wrote last can be answered from memory.
+A read takes some microseconds and never waits behind the writer: WAL lets it see the last commit, whichever process
+made it. So several processes may share a file: they take turns to write, and conditions are decided in one's own turn.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import orjson
 
 from schedkit.adapters.cursor import read_cursor, write_cursor
 from schedkit.adapters.sqlite.schema import migrate
-from schedkit.adapters.sqlite.writer import GET, Writer, connect, perform
+from schedkit.adapters.sqlite.writer import BUSY_TIMEOUT_MS, GET, Writer, connect, perform
 from schedkit.errors import Reason, StartupRefused, StoreUnavailable
 from schedkit.model.keys import Index, TimerKind
-from schedkit.model.time import Instant
+from schedkit.model.time import SECOND_MS, Instant
 from schedkit.model.timers import Timer, priority_of
 from schedkit.model.writes import Item, Key, Outcome, Write
 from schedkit.ports import Page
@@ -31,9 +31,13 @@ QUICK_CHECK_MAX_BYTES: Final = 64 * 1_024 * 1_024  # a larger file would delay t
 class SqliteStore:
     """`Store` over one SQLite file. Open it on the event loop that will use it; close it when done."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises StartupRefused when the file is corrupt, read-only, newer than this program, or not ours."""
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
+        """`alone`: no other process writes to the file, so what was written last is answered from memory.
+
+        Raises StartupRefused when the file is corrupt, read-only, newer than this program, or not ours.
+        """
         self._path = path
+        self._alone = alone
         with contextlib.ExitStack() as undo:
             try:
                 self._reader = connect(path)
@@ -57,7 +61,7 @@ class SqliteStore:
         self._reader.close()
 
     async def get(self, key: Key) -> Item | None:
-        if (item := self._writer.recent.get(key)) is not None:
+        if self._alone and (item := self._writer.recent.get(key)) is not None:
             return item
         row = self._read(GET, key)
         return orjson.loads(row[0][0]) if row else None
@@ -136,6 +140,12 @@ def _unavailable(path: Path, error: Exception) -> StoreUnavailable:
             why="an answer is given only when it is on disk, so nothing was accepted",
             fix=("free space on that disk; schedkit goes on by itself",),
         )
+    if "locked" in text or "busy" in text:
+        return StoreUnavailable(
+            f"another process has been writing to {path} for more than {BUSY_TIMEOUT_MS // SECOND_MS} s",
+            why="writers take turns, and this one had none, so nothing was accepted",
+            fix=("see who has the file: fuser -v " + path.name,),
+        )
     if "readonly" in text or "read-only" in text:
         return StoreUnavailable(f"{path} cannot be written: {error}", fix=("make the file and its folder writable",))
     if "malformed" in text or "not a database" in text:
@@ -153,6 +163,13 @@ def _startup_refused(path: Path, error: sqlite3.Error) -> StartupRefused:
             f"{path} cannot be opened for writing: {error}",
             why="jobs are kept there; without it nothing could be promised",
             fix=("make the folder writable, free space, or point --data at another folder",),
+        )
+    if "locked" in text or "busy" in text:
+        return StartupRefused(
+            Reason.DATA_FOLDER_UNUSABLE,
+            f"{path} is locked by another process: {error}",
+            why="nothing was changed in it",
+            fix=("start again; if it stays so, see who has the file: fuser -v " + path.name,),
         )
     return StartupRefused(
         Reason.DATABASE_CORRUPT,

@@ -4,6 +4,9 @@
 
 Requests that arrive while a commit is being flushed wait together and share the next one, so throughput grows with
 load while a lone request pays for one flush. WAL with synchronous=FULL: a commit survives kill -9 and loss of power.
+
+Several processes may have a writer on one file: each transaction begins with the lock that only one of them has, and
+what a writer remembers of its own last commits is forgotten as soon as another one has committed.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import logging
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -27,10 +31,12 @@ from schedkit.model.writes import Applied, Item, Key, Outcome, Refused, Write
 MAX_GROUP: Final = 2_048  # requests in one commit: bounds the longest wait, far past where the flush is amortised
 PROBE_EVERY_S: Final = 1.0  # after a commit failed: how often to look whether the disk is back
 PROBE_KEY: Final = Key("", "probe")
-BUSY_TIMEOUT_MS: Final = 5_000
+BUSY_TIMEOUT_MS: Final = 5_000  # how long to wait for another process: far more than its longest commit
+BUSY_PAUSE_S: Final = 0.02
 RECENT_ITEMS: Final = 4_096  # twice the calls that four pools have in flight: what is claimed is settled soon
 RECENT_MAX_BYTES: Final = 8_192  # a larger item is read from disk again, so that the memory held is bounded
 
+DATA_VERSION: Final = "PRAGMA data_version"  # changes when another connection has committed, and only then
 GET: Final = "SELECT body FROM items WHERE partition = ? AND sort = ?"
 _PUT: Final = """
     INSERT INTO items (partition, sort, body, timer_partition, timer_at, listed_partition, listed_at,
@@ -111,6 +117,7 @@ class Writer:
         self.trouble: str | None = None
         self._path = path
         self._unavailable = unavailable
+        self._version: int | None = None  # of the file, when `recent` was right
         self._loop = asyncio.get_running_loop()
         self._inbox: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="sqlite-writer", daemon=True)
@@ -158,6 +165,7 @@ class Writer:
         outcomes: list[Any] | StoreUnavailable
         try:
             connection.execute("BEGIN IMMEDIATE")
+            self._forget_what_others_changed(connection)
             transaction = Transaction(connection, self.recent)
             outcomes = [work(transaction) for work, _ in group]
             if not group:
@@ -173,20 +181,39 @@ class Writer:
                 connection.rollback()
         self._loop.call_soon_threadsafe(_deliver, [answer for _, answer in group], outcomes)
 
+    def _forget_what_others_changed(self, connection: sqlite3.Connection) -> None:
+        """With the lock in hand, nobody else can commit: what is remembered from here on is right until we let go."""
+        version = connection.execute(DATA_VERSION).fetchone()[0]
+        if version != self._version:
+            self.recent.clear()
+            self._version = version
+
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection as durable as SQLite can be: WAL, synchronous FULL."""
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=256)
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        _use_wal(connection)
+        connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA cache_size = -65536")
         connection.execute("PRAGMA temp_store = MEMORY")
     except sqlite3.Error:
         connection.close()
         raise
     return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """The one thing that SQLite does not wait for by itself, where several processes open a new file at once."""
+    for left in reversed(range(BUSY_TIMEOUT_MS // round(BUSY_PAUSE_S * 1_000))):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or not left:
+                raise
+        time.sleep(BUSY_PAUSE_S)
 
 
 def perform(writes: Sequence[Write], transaction: Transaction) -> Outcome | Exception:
