@@ -10,6 +10,7 @@
     ├── Unprocessable       422  well formed, but it contradicts what was said before
     ├── QuotaExceeded       429
     ├── StoreUnavailable    503  nothing was accepted; safe to repeat
+    ├── QueueUnavailable    503  buckets or queue are away; what they carry stands in the store, and is only late
     ├── StartupRefused           the process cannot start: a locked, corrupt or read-only data folder, a taken port
     └── Internal            500  a bug; never raised on purpose
 
@@ -54,6 +55,7 @@ class Reason(StrEnum):
     IDEMPOTENCY_KEY_REUSED = "IDEMPOTENCY_KEY_REUSED"
     QUOTA_EXCEEDED = "QUOTA_EXCEEDED"
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+    QUEUE_UNAVAILABLE = "QUEUE_UNAVAILABLE"
     DATA_FOLDER_IN_USE = "DATA_FOLDER_IN_USE"
     DATA_FOLDER_UNUSABLE = "DATA_FOLDER_UNUSABLE"
     DATABASE_CORRUPT = "DATABASE_CORRUPT"
@@ -134,6 +136,13 @@ class StoreUnavailable(SchedkitError):
         super().__init__(
             Reason.STORE_UNAVAILABLE, detail, why=why, fix=fix, retry_after_seconds=STORE_RETRY_AFTER_SECONDS
         )
+
+
+class QueueUnavailable(SchedkitError):
+    status = 503
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Reason.QUEUE_UNAVAILABLE, detail, retry_after_seconds=STORE_RETRY_AFTER_SECONDS)
 
 
 class StartupRefused(SchedkitError):

@@ -6,11 +6,12 @@ client are ordinary coroutines otherwise, so a simulator can run all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from schedkit.errors import StoreUnavailable
+from schedkit.errors import QueueUnavailable, StoreUnavailable
 from schedkit.model.calls import Call, Reply
 from schedkit.model.jobs import Priority
 from schedkit.model.keys import Index
@@ -21,6 +22,9 @@ from schedkit.model.writes import Applied, Item, Key, Outcome, Refused, Write
 BUCKET_HORIZON_MS: Final = 2 * HOUR_MS  # W9: what a loader copies ahead; writers add nearer timers directly
 WRITE_RETRY_MS: Final = 100  # F11: the first wait before a write is tried again; doubled, with full jitter
 WRITE_RETRY_CAP_MS: Final = 2_000
+PASS_ON_TRIES: Final = 2  # the sweep does the rest: a caller must not wait long for a cache
+
+log = logging.getLogger(__name__)
 
 
 class Clock(Protocol):
@@ -88,7 +92,10 @@ class Store(Protocol):
 
 
 class Buckets(Protocol):
-    """Near timers, sorted by time: a cache of the store's timer index; losing it costs lateness only (W11)."""
+    """Near timers, sorted by time: a cache of the store's timer index; losing it costs lateness only (W11).
+
+    Every verb raises QueueUnavailable when it cannot answer; then it may have been done, or not.
+    """
 
     async def add(self, timers: Sequence[Timer]) -> None: ...
 
@@ -97,12 +104,21 @@ class Buckets(Protocol):
 
     async def remove(self, timers: Sequence[Timer]) -> None: ...
 
+    async def mark(self) -> None:
+        """Put a mark among the timers: whoever finds it gone knows that they are gone too (W11)."""
+
+    async def marked(self) -> bool:
+        """Whether the mark is still there."""
+
     async def wait(self, now: Instant, at_most_ms: int) -> None:
         """Return when the earliest timer may have come, when an earlier one was added, or after `at_most_ms`."""
 
 
 class Queue(Protocol):
-    """Work that is due, by priority."""
+    """Work that is due, by priority.
+
+    Every verb raises QueueUnavailable when it cannot answer; then it may have been done, or not.
+    """
 
     async def send(self, timers: Sequence[Timer]) -> None: ...
 
@@ -155,21 +171,48 @@ class World:
             try:
                 outcome = await self.commit(*writes)
             except StoreUnavailable:
-                if self.clock.now() + cap_ms >= deadline:
+                if not await self._backed_off(cap_ms, deadline):
                     raise
-                in_doubt = True
+                cap_ms, in_doubt = min(WRITE_RETRY_CAP_MS, 2 * cap_ms), True
             else:
                 if in_doubt and isinstance(outcome, Refused) and outcome.current is not None:
                     # It may be our own write, landed before its reply was lost: its timer has not been passed on yet.
                     await self._pass_on([(writes[outcome.index].key, outcome.current)])
                 return outcome
-            await self.clock.sleep(self.chance.draw() * cap_ms)
-            cap_ms = min(WRITE_RETRY_CAP_MS, 2 * cap_ms)
+
+    async def get_by(self, deadline: Instant, key: Key) -> Item | None:
+        """Like the store's get, tried again with full jitter while it is in trouble and the deadline is ahead (F11)."""
+        cap_ms = WRITE_RETRY_MS
+        while True:
+            try:
+                return await self.store.get(key)
+            except StoreUnavailable:
+                if not await self._backed_off(cap_ms, deadline):
+                    raise
+                cap_ms = min(WRITE_RETRY_CAP_MS, 2 * cap_ms)
+
+    async def _backed_off(self, cap_ms: int, deadline: Instant) -> bool:
+        """Wait before the next try; False where there is no time for one."""
+        if self.clock.now() + cap_ms >= deadline:
+            return False
+        await self.clock.sleep(self.chance.draw() * cap_ms)
+        return True
 
     async def _pass_on(self, items: Iterable[tuple[Key, Item]]) -> None:
         now = self.clock.now()
         timers = [timer for key, item in items if (timer := timer_of(key, item)) and timer.at <= now + self.horizon_ms]
         if overdue := [timer for timer in timers if timer.at <= now]:
-            await self.queue.send(overdue)
+            await self._try(self.queue.send, overdue)
         if ahead := [timer for timer in timers if timer.at > now]:
-            await self.buckets.add(ahead)
+            await self._try(self.buckets.add, ahead)
+
+    async def _try(self, verb: Callable[[Sequence[Timer]], Awaitable[None]], timers: Sequence[Timer]) -> None:
+        """The write has landed, so a cache in trouble is no reason to fail: what is not passed on is swept up (W11)."""
+        for left in reversed(range(PASS_ON_TRIES)):
+            try:
+                return await verb(timers)
+            except QueueUnavailable as error:
+                if not left:
+                    log.warning("%d timers were not passed on and will be swept up: %s", len(timers), error)
+                else:
+                    await self.clock.sleep(self.chance.draw() * WRITE_RETRY_MS)

@@ -6,12 +6,17 @@ clock again: a sleep may end early, and nothing starts before its time (C2, H3).
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
+from schedkit.errors import QueueUnavailable
 from schedkit.ports import World
 
 BATCH: Final = 1_000
 LONGEST_SLEEP_MS: Final = 1_000  # a wall clock that was set forward is noticed within this
+PAUSE_MS: Final = 250  # while buckets or queue are away
+
+log = logging.getLogger(__name__)
 
 
 class Dispatcher:
@@ -29,5 +34,9 @@ class Dispatcher:
 
     async def serve(self) -> None:
         while True:
-            if not await self.poll():
-                await self._world.buckets.wait(self._world.clock.now(), LONGEST_SLEEP_MS)
+            try:
+                if not await self.poll():
+                    await self._world.buckets.wait(self._world.clock.now(), LONGEST_SLEEP_MS)
+            except QueueUnavailable as error:
+                log.error("dispatching: %s", error)
+                await self._world.clock.sleep(PAUSE_MS)

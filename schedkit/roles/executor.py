@@ -30,14 +30,14 @@ from schedkit.model.calls import Dead, Unknown, Verdict
 from schedkit.model.jobs import Job, JobStatus, OverlapPolicy, job_of
 from schedkit.model.keys import TimerKind, job_key, run_key
 from schedkit.model.runs import RECLAIM_MARGIN_MS, Run, RunStatus, run_of
-from schedkit.model.time import Instant
+from schedkit.model.time import MINUTE_MS, Instant
 from schedkit.model.timers import Timer
 from schedkit.model.writes import Applied, Key, Refused, Write
 from schedkit.ports import World
 from schedkit.roles.calling import call_of
 
 TOKEN_BYTES: Final = 12  # chance enough that no two claims ever share a token
-LONGEST_WAIT_MS: Final = 1_000  # a wall clock that is set is noticed within this
+LONGEST_WAIT_MS: Final = 1_000  # a wall clock that is set by seconds is noticed within this
 STORE_PATIENCE_MS: Final = 10_000  # before a claim no lease is running; after this the message goes back
 
 log = logging.getLogger(__name__)
@@ -54,10 +54,14 @@ class Executor:
         self._settled = settled
         self._holding: dict[Key, Run] = {}
 
-    async def handle(self, timer: Timer) -> None:
-        """Do what this timer asks for. Raises StoreUnavailable when the message should come again."""
-        if timer.at > self._world.clock.now():  # the clock was set back since it was sent: it waits again (H3)
-            return await self._world.buckets.add((timer,))
+    async def handle(self, timer: Timer) -> int | None:
+        """Do what this timer asks for; or, by our clock, it is early (H3): in how many ms it should come again.
+
+        Our clock may be behind the dispatcher's, or was set back. The message is put off, and not its timer put into a
+        bucket: the dispatcher that sent it may be about to take the same one out. Raises StoreUnavailable.
+        """
+        if (early_ms := self._early_ms(timer)) is not None:
+            return early_ms
         match timer.kind:
             case TimerKind.DUE:
                 await self._due(timer.key)
@@ -65,6 +69,11 @@ class Executor:
                 await self._retry(timer.key)
             case TimerKind.LEASE:
                 await self._lease(timer.key)
+        return self._early_ms(timer)  # it may have been set back between our first look and the next one
+
+    def _early_ms(self, timer: Timer) -> int | None:
+        early_ms = timer.at - self._world.clock.now()
+        return min(early_ms, max(LONGEST_WAIT_MS, early_ms // 10), MINUTE_MS) if early_ms > 0 else None
 
     async def release_all(self) -> None:
         """End the leases of what is still held, so that another executor may start at once (F10)."""
@@ -93,7 +102,8 @@ class Executor:
                 case Skip() as skip:
                     await self._skip(job, skip, now)
                 case Start() as start:
-                    return await self._start(job, start, now)
+                    if await self._start(job, start, now):
+                        return None
 
     async def _run_of(self, job: Job, scheduled_for: Instant | None) -> Run | None:
         """One of the job's earlier runs, where it matters: for the overlap rule, and at the end of the schedule."""
@@ -110,7 +120,11 @@ class Executor:
         return None
 
     async def _skip(self, job: Job, skip: Skip, now: Instant) -> None:
-        """Record the skipped occurrences and move on, in one atomic write; one that has run already stays as it is."""
+        """Record the skipped occurrences and move on, in one atomic write.
+
+        One that a run stands for stays as it is. If that is the first of them, it was claimed by one that crashed
+        before it advanced the job, and the job advances instead: this run counts, and the overlap rule knows of it.
+        """
         world = self._world
         records = [claiming.skip(job, at, dispatch_at(job, at), skip.reason, now) for at in skip.occurrences]
         move = advancing.pass_by(job, skip.occurrences[-1], world.shards, now, held=skip.held, reason=skip.reason)
@@ -118,8 +132,12 @@ class Executor:
             match await self._commit(move, *records):
                 case Refused(index=0):
                     return
-                case Refused(index=index):
-                    del records[index - 1]
+                case Refused(index=index, current=current):
+                    there = run_of(current) if current is not None else None
+                    if there is not None and there.scheduled_for == skip.occurrences[0] and _stands_for(there):
+                        move, records = advancing.advance(job, advancing.claimed(there, job), world.shards, now), []
+                    else:
+                        del records[index - 1]
                 case Applied():
                     return
 
@@ -140,8 +158,8 @@ class Executor:
             at = now + LOOK_AGAIN_MS if job.held is None else dispatch_at(job, job.held)
         await self._commit(advancing.look_again(job, self._world.shards, at))
 
-    async def _start(self, job: Job, start: Start, now: Instant) -> None:
-        """Claim first, then advance, then call: rules 3 to 6."""
+    async def _start(self, job: Job, start: Start, now: Instant) -> bool:
+        """Claim first, then advance, then call: rules 3 to 6. False where the job should be looked at again."""
         world = self._world
         holder = self._holder()
         due_at = dispatch_at(job, start.scheduled_for)
@@ -150,14 +168,11 @@ class Executor:
         )
         run = claiming.won(await self._commit(write), holder)
         if run is None:  # it was claimed before, by one that may have crashed before it advanced the job
-            await self._commit(advancing.advance(job, start, world.shards, now))
-            return
+            return isinstance(await self._commit(advancing.advance(job, start, world.shards, now)), Applied)
         self._said(run, "claim")
         advanced = await self._advance(job, start, run)
-        if advanced is None:
-            await self._abandon(run, await self._job(job_key(job.job_id)))
-        else:
-            await self._call(run, advanced)
+        await (self._call(run, advanced) if advanced is not None else self._abandoned(run))
+        return True
 
     async def _advance(self, job: Job, start: Start, run: Run) -> Job | None:
         """The job after it went on, or None where it was cancelled, paused or moved away before our claim landed."""
@@ -186,7 +201,7 @@ class Executor:
         now = world.clock.now()
         if run is None or run.status is not RunStatus.RETRY_WAIT or run.not_before is None or run.not_before > now:
             return
-        if (reason := _unwanted(run, job)) is not None:
+        if (reason := cancelling.unwanted(run, job, retried=True)) is not None:
             outcome = await self._commit(cancelling.cancel_waiting(run, reason, now))
             return await self._look(job, run_of(outcome.item)) if isinstance(outcome, Applied) else None
         holder = self._holder()
@@ -195,7 +210,7 @@ class Executor:
         if claimed is None:
             return
         self._said(claimed, "claim")
-        await self._call_if_wanted(claimed)
+        await self._call_if_wanted(claimed, retried=True)
 
     async def _lease(self, key: Key) -> None:
         world = self._world
@@ -220,16 +235,31 @@ class Executor:
             case Dead() | Unknown() as verdict:
                 await self._settle(run, job, verdict, None)
 
-    async def _call_if_wanted(self, run: Run) -> None:
-        """After the claim the job is read again: a cancel that was acknowledged before it stops the call (I4)."""
-        job = await self._job(job_key(run.job_id))
-        if job is None or _unwanted(run, job) is not None or run.cancel_requested:
+    async def _call_if_wanted(self, run: Run, *, retried: bool = False) -> None:
+        """After the claim the job is read again: a cancel that was acknowledged before it stops the call (I4), and a
+        pause stops a retry.
+
+        Where the job still stands at this occurrence, the holder before us was lost between its claim and its advance,
+        and the advance is ours to do.
+        """
+        job = await self._job_while_held(run)
+        if job is None or run.cancel_requested or cancelling.unwanted(run, job, retried=retried) is not None:
             return await self._abandon(run, job)
+        if not (retried or run.triggered) and run.scheduled_for in (job.held, job.next_run_at):
+            left_to_us = job.status is JobStatus.SCHEDULED
+            advanced = await self._advance(job, advancing.claimed(run, job), run) if left_to_us else None
+            if advanced is None:
+                return await self._abandoned(run)
+            job = advanced
         await self._call(run, job)
+
+    async def _abandoned(self, run: Run) -> None:
+        """Its job would not go on with it: read why, and give the run up."""
+        await self._abandon(run, await self._job_while_held(run))
 
     async def _abandon(self, run: Run, job: Job | None) -> None:
         """Claimed, but the job was taken away meanwhile: nothing is called."""
-        write = cancelling.cancel_claimed(run, _taken_away(run, job), self._world.clock.now())
+        write = cancelling.cancel_claimed(run, cancelling.taken_away(run, job), self._world.clock.now())
         outcome = await self._commit_while_held(run, write)
         if job is not None and isinstance(outcome, Applied):
             await self._look(job, run_of(outcome.item))
@@ -242,18 +272,23 @@ class Executor:
         try:
             await self._call_held(run, job)
         except Exception:
-            del self._holding[key]
+            self._let_go(key, run)
             raise
-        del self._holding[key]  # a task that was cancelled keeps it: release_all ends its lease
+        self._let_go(key, run)  # a task that was cancelled keeps it: release_all ends its lease
+
+    def _let_go(self, key: Key, run: Run) -> None:
+        """While our settle was repeated for its lost reply, the retry that it made may have been claimed, here too."""
+        if self._holding.get(key) is run:
+            del self._holding[key]
 
     async def _call_held(self, run: Run, job: Job) -> None:
         world = self._world
-        now = world.clock.now()
-        if now + job.target.timeout_ms > (run.lease_expires_at or now):  # the store was away: the call would outlive it
+        if (now := world.clock.now()) + job.target.timeout_ms > (run.lease_expires_at or now):  # it would outlive it
             outcome = await self._commit(claiming.extend(run, job, shards=world.shards, now=now))
-            if not isinstance(outcome, Applied):
+            longer = claiming.won(outcome, Holder(world.node, run.claim_token or ""))
+            if longer is None or now + job.target.timeout_ms > (longer.lease_expires_at or now):
                 return self._said(run, "lease lost before the call", logging.WARNING)
-            run = run_of(outcome.item)
+            run = longer
         while (called_at := world.clock.now()) < run.due_at:  # the clock was set back after the claim (C2)
             await world.clock.sleep(min(run.due_at - called_at, LONGEST_WAIT_MS))
         reply = await world.targets.call(call_of(run, job, world.registered))
@@ -322,6 +357,11 @@ class Executor:
         item = await self._world.store.get(key)
         return job_of(item) if item is not None else None
 
+    async def _job_while_held(self, run: Run) -> Job | None:
+        """A claim that is given up for one failed read costs its whole lease, so the read is tried again."""
+        item = await self._world.get_by(_last_write_by(run, self._world.clock.now()), job_key(run.job_id))
+        return job_of(item) if item is not None else None
+
     async def _run_and_job(self, key: Key) -> tuple[Run | None, Job]:
         item = await self._world.store.get(key)
         run = run_of(item) if item is not None else None
@@ -334,8 +374,7 @@ class Executor:
 
     async def _commit_while_held(self, run: Run, *writes: Write) -> Applied | Refused:
         """Every write after a claim is tried again while the lease lives, since it is idempotent."""
-        lease_end = run.lease_expires_at or self._world.clock.now()
-        return await self._world.commit_by(lease_end - RECLAIM_MARGIN_MS, *writes)
+        return await self._world.commit_by(_last_write_by(run, self._world.clock.now()), *writes)
 
     def _holder(self) -> Holder:
         return Holder(self._world.node, self._world.chance.bytes(TOKEN_BYTES).hex())
@@ -349,20 +388,11 @@ class Executor:
         )
 
 
-def _unwanted(run: Run, job: Job) -> str | None:
-    """Why a run that is to be called (again) must not be: its job was cancelled, or paused between two tries."""
-    if job.status is JobStatus.CANCELLED:
-        return cancelling.REASON_JOB_CANCELLED
-    if job.status is JobStatus.PAUSED and not run.triggered and run.status is RunStatus.RETRY_WAIT:
-        return cancelling.REASON_JOB_PAUSED
-    return None
+def _stands_for(run: Run) -> bool:
+    """It is the run of its occurrence: neither asked for by hand, nor given up before it was called."""
+    return not run.triggered and run.status not in (RunStatus.CANCELLED, RunStatus.SKIPPED)
 
 
-def _taken_away(run: Run, job: Job | None) -> str:
-    """Why a run that was just claimed is not called."""
-    if job is not None and (reason := _unwanted(run, job)) is not None:
-        return reason
-    if run.cancel_requested:
-        return cancelling.REASON_RUN_CANCELLED
-    paused = job is not None and job.status is JobStatus.PAUSED
-    return cancelling.REASON_JOB_PAUSED if paused else cancelling.REASON_RESCHEDULED
+def _last_write_by(run: Run, now: Instant) -> Instant:
+    """When a holder stops trying: it may be wrong about the time by as much as others wait for it."""
+    return (run.lease_expires_at or now) - RECLAIM_MARGIN_MS

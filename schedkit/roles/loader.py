@@ -3,7 +3,8 @@
     store: timers by partition ── load: the next `horizon` ──► buckets
                                ── sweep: due 1, 2, 4, 8 … minutes ago and still there ──► queue   (W11)
 
-Losing every bucket costs lateness only. The sweep keeps no state, so no minute is ever closed.
+Losing every bucket costs lateness only: a mark among the timers is gone with them, and then everything is loaded again.
+What else was lost on its way is swept up, at ages that double up to a day.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from schedkit.errors import StoreUnavailable
+from schedkit.errors import QueueUnavailable, StoreUnavailable
 from schedkit.model.keys import TimerKind
 from schedkit.model.time import DAY_MS, MINUTE_MS, Instant
 from schedkit.model.timers import Timer
@@ -20,6 +21,7 @@ from schedkit.ports import World
 PAGE: Final = 1_000
 PASSES_PER_HORIZON: Final = 4  # a pass that fails can be made up for before its timers are due
 STORE_PAUSE_MS: Final = 1_000
+MARK_LOOKED_AT_MS: Final = 10_000  # I13: everything is back 45 s after a total loss, the load itself included
 SWEEP_AGES_MS: Final = tuple(MINUTE_MS << doublings for doublings in range(11) if MINUTE_MS << doublings <= DAY_MS)
 
 log = logging.getLogger(__name__)
@@ -32,10 +34,14 @@ class Loader:
         self._world = world
         self._loaded_until: Instant = 0  # everything that was due before is loaded too, so a start is a recovery
         self._swept_at: Instant = world.clock.now()
+        self._swept_until: Instant = self._swept_at - MINUTE_MS
 
     async def poll(self) -> int:
-        """Copy the timers that came near since the last pass; returns how many."""
+        """Copy the timers that came near since the last pass, or all where the buckets were lost; returns how many."""
         world = self._world
+        if not await world.buckets.marked():
+            self._loaded_until = 0
+            await world.buckets.mark()  # before the load: should they be lost during it, that will be seen
         now = world.clock.now()
         until = now + world.horizon_ms
         since = min(now, self._loaded_until)  # a clock that was set back leaves no gap: what is there twice counts once
@@ -51,19 +57,27 @@ class Loader:
         return loaded
 
     async def sweep(self) -> int:
-        """Send again what is still due one minute, two, four … after its time; returns how many (stragglers)."""
+        """Send again what is still due one minute, two, four … after its time; returns how many (stragglers).
+
+        The first of these ages reaches back to the last sweep that succeeded: one that came late or failed half way
+        leaves no gap.
+        """
         world = self._world
         now = world.clock.now()
         found = 0
         for partition in self._partitions():
             for age_ms in SWEEP_AGES_MS:
                 last: Timer | None = None
+                since = now - age_ms - MINUTE_MS
+                if age_ms == SWEEP_AGES_MS[0]:
+                    since = min(since, self._swept_until)
                 while page := await world.store.timers(
-                    partition, since=max(0, now - age_ms - MINUTE_MS), until=now - age_ms, limit=PAGE, after=last
+                    partition, since=max(0, since), until=now - age_ms, limit=PAGE, after=last
                 ):
                     await world.queue.send(page)
                     found += len(page)
                     last = page[-1]
+        self._swept_at, self._swept_until = now, now - SWEEP_AGES_MS[0]
         return found
 
     async def serve(self) -> None:
@@ -72,15 +86,27 @@ class Loader:
         while True:
             try:
                 await self.poll()
-                if abs(world.clock.now() - self._swept_at) >= MINUTE_MS:
-                    self._swept_at = world.clock.now()
-                    if found := await self.sweep():
-                        log.warning("%d timers were found after their time and sent again", found)
-            except StoreUnavailable as error:
+                due = abs(world.clock.now() - self._swept_at) >= MINUTE_MS
+                if due and (found := await self.sweep()):
+                    log.warning("%d timers were found after their time and sent again", found)
+            except (StoreUnavailable, QueueUnavailable) as error:
                 log.error("loading timers: %s", error)
                 await world.clock.sleep(STORE_PAUSE_MS)
                 continue
-            await world.clock.sleep(min(world.horizon_ms / PASSES_PER_HORIZON, MINUTE_MS))
+            await self._rest(min(world.horizon_ms // PASSES_PER_HORIZON, MINUTE_MS))
+
+    async def _rest(self, rest_ms: int) -> None:
+        """Until the next pass, or until the buckets are seen to be lost."""
+        world = self._world
+        while rest_ms > 0:
+            step_ms = min(rest_ms, MARK_LOOKED_AT_MS)
+            await world.clock.sleep(step_ms)
+            rest_ms -= step_ms
+            try:
+                if not await world.buckets.marked():
+                    return
+            except QueueUnavailable:
+                continue
 
     def _partitions(self) -> list[str]:
         return [f"{kind}#{shard}" for kind in TimerKind for shard in range(self._world.shards)]

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Final
 
-from schedkit.errors import StoreUnavailable
+from schedkit.errors import QueueUnavailable, StoreUnavailable
 from schedkit.model.jobs import Priority
 from schedkit.model.timers import Timer
 from schedkit.ports import World
 
 DEFAULT_SLOTS: Final = 500  # F5: calls in flight of one executor
 STORE_PAUSE_MS: Final = 1_000
+QUEUE_PAUSE_MS: Final = 250
 BUG_PAUSE_MS: Final = 30_000  # a message whose handling raises is looked at again, but not in a tight loop
 
 log = logging.getLogger(__name__)
@@ -22,8 +23,13 @@ log = logging.getLogger(__name__)
 
 class Pool:
     def __init__(
-        self, world: World, priority: Priority, handle: Callable[[Timer], Awaitable[None]], slots: int = DEFAULT_SLOTS
+        self,
+        world: World,
+        priority: Priority,
+        handle: Callable[[Timer], Awaitable[int | None]],
+        slots: int = DEFAULT_SLOTS,
     ) -> None:
+        """`handle` does what a message asks for, or says in how many ms it should come again."""
         self._world = world
         self._priority = priority
         self._handle = handle
@@ -48,10 +54,18 @@ class Pool:
             while (free := self._slots - len(self._tasks)) <= 0:
                 self._freed.clear()
                 await self._freed.wait()
-            for timer in await self._world.queue.receive(self._priority, free):
+            for timer in await self._received_up_to(free):
                 self._idle.clear()
                 number = next(self._received)
                 self._tasks[number] = asyncio.create_task(self._work(number, timer))
+
+    async def _received_up_to(self, free: int) -> tuple[Timer, ...]:
+        try:
+            return await self._world.queue.receive(self._priority, free)
+        except QueueUnavailable as error:
+            log.error("receiving: %s", error)
+            await self._world.clock.sleep(QUEUE_PAUSE_MS)
+            return ()
 
     async def drain(self, grace_ms: int) -> int:
         """Let what is in flight end within the grace, then stop it; returns how many had to be stopped (F10)."""
@@ -67,18 +81,25 @@ class Pool:
         return 0
 
     async def _work(self, number: int, timer: Timer) -> None:
+        try:
+            await self._handled(timer)
+        except QueueUnavailable as error:  # the message comes again by itself, and what is done is seen to be done
+            log.error("%s: %s", timer.key.partition, error)
+        finally:
+            del self._tasks[number]
+            self._freed.set()
+            if not self._tasks:
+                self._idle.set()
+
+    async def _handled(self, timer: Timer) -> None:
         queue = self._world.queue
         try:
-            await self._handle(timer)
-            await queue.done(timer)
+            wait_ms = await self._handle(timer)
         except StoreUnavailable as error:
             log.error("%s: %s", timer.key.partition, error)
             await queue.again(timer, STORE_PAUSE_MS)
         except Exception:
             log.exception("handling %s %s failed; it will be tried again", timer.kind, timer.key)
             await queue.again(timer, BUG_PAUSE_MS)
-        finally:
-            del self._tasks[number]
-            self._freed.set()
-            if not self._tasks:
-                self._idle.set()
+        else:
+            await (queue.done(timer) if wait_ms is None else queue.again(timer, wait_ms))

@@ -72,7 +72,7 @@ def test_a_number_is_an_exit_code_or_the_codes_of_a_status(offline: Cli) -> None
 
 def test_every_word_of_the_contract_has_an_entry() -> None:
     wanted = {word.strip() for word in WORDS.replace("\n", " ").split(",")}
-    assert of_kind("word") == wanted | {"window"}
+    assert of_kind("word") == wanted | {"window", "simulation", "seed", "swarm"}
 
 
 def test_every_exit_code_is_explained() -> None:

@@ -112,6 +112,19 @@ async def test_a_pause_stops_a_run_that_waits_for_its_retry() -> None:
         assert (run.status, run.reason, len(world.targets.calls)) == (RunStatus.CANCELLED, "JOB_PAUSED", 1)
 
 
+async def test_a_pause_that_lands_just_before_the_claim_of_a_retry_stops_it() -> None:
+    """I4: it was acknowledged before the claim, and so the job is read once more after the claim."""
+    async with virtual("2026-06-01T11:59:50Z") as (world, process):
+        world.targets.script = [Answered(503, retry_after="60")]
+        job = await world.create("0 12 * * *")
+        await world.wait_until("2026-06-01T12:00:05Z")
+        process.line.before["claim"] = lambda: world.ask("POST", f"/v1/jobs/{job['job_id']}:pause")
+        await world.wait(minutes=5)
+        run = await world.run(job["job_id"], NOON)
+        assert run is not None
+        assert (run.status, run.reason, len(world.targets.calls)) == (RunStatus.CANCELLED, "JOB_PAUSED", 1)
+
+
 async def test_a_triggered_run_of_a_paused_job_is_tried_again() -> None:
     async with virtual("2026-06-01T11:59:50Z") as (world, _):
         world.targets.script = [Answered(503, retry_after="60")]

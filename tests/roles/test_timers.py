@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.model.calls import Answered
 from schedkit.model.jobs import Priority
 from schedkit.model.keys import TimerKind, job_key
@@ -12,7 +13,7 @@ from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS, parse_rfc3339, rfc33
 from schedkit.model.timers import Timer
 from schedkit.roles.clockwatch import ClockWatch
 from schedkit.roles.dispatcher import Dispatcher
-from schedkit.roles.loader import SWEEP_AGES_MS, Loader
+from schedkit.roles.loader import MARK_LOOKED_AT_MS, SWEEP_AGES_MS, Loader
 from tests.worlds import HANGS, SLOW, Takes, Virtual, settle, virtual
 
 NOON = "2026-06-01T12:00:00Z"
@@ -239,3 +240,20 @@ async def test_retries_wait_as_long_as_the_target_asks_for() -> None:
 def test_the_ages_of_a_sweep_double_up_to_a_day() -> None:
     assert SWEEP_AGES_MS[:4] == (MINUTE_MS, 2 * MINUTE_MS, 4 * MINUTE_MS, 8 * MINUTE_MS)
     assert SWEEP_AGES_MS[-1] <= DAY_MS < 2 * SWEEP_AGES_MS[-1]
+
+
+async def test_a_loader_that_finds_the_mark_gone_loads_everything_again() -> None:
+    """W11, I13: also what was due meanwhile, and long before the sweep would look for it."""
+    async with virtual("2026-06-01T11:59:00Z") as (world, process):
+        await world.create({"type": "ONCE", "run_at": "2026-06-01T11:59:22Z"})
+        await world.create({"type": "ONCE", "run_at": "2026-06-01T11:59:40Z"})
+        await world.wait_until("2026-06-01T11:59:21Z")
+        buckets = process.world.buckets
+        assert isinstance(buckets, MemoryBuckets)
+        await buckets.remove(await buckets.due(world.clock.now() + DAY_MS, 100))
+        buckets._marked = False
+        await world.wait_until("2026-06-01T11:59:39Z")
+        assert world.targets.times() == ["2026-06-01T11:59:22Z"]
+        assert world.targets.calls[0].at <= parse_rfc3339("2026-06-01T11:59:22Z") + MARK_LOOKED_AT_MS
+        await world.wait_until("2026-06-01T11:59:41Z")
+        assert world.targets.times()[1:] == ["2026-06-01T11:59:40Z"]

@@ -21,6 +21,7 @@ class MemoryBuckets:
         self._heap: list[tuple[Instant, Key, TimerKind]] = []
         self._members: dict[tuple[Instant, Key], Timer] = {}
         self._earlier = asyncio.Event()
+        self._marked = False
 
     def __len__(self) -> int:
         return len(self._members)
@@ -49,6 +50,12 @@ class MemoryBuckets:
             self._members.pop(timer.order, None)
         while self._heap and self._heap[0][:2] not in self._members:
             heapq.heappop(self._heap)
+
+    async def mark(self) -> None:
+        self._marked = True
+
+    async def marked(self) -> bool:
+        return self._marked
 
     async def wait(self, now: Instant, at_most_ms: int) -> None:
         wait_ms = min(at_most_ms, self._heap[0][0] - now) if self._heap else at_most_ms

@@ -71,10 +71,14 @@ class MemoryStore:
         return Page(items, write_cursor(*chosen[-1]) if more else None)
 
     async def expire(self, now: Instant, limit: int) -> int:
-        expired = [key for key, item in self._items.items() if item.get("expires_at", now) < now][:limit]
+        expired = self.expired(now, limit)
         for key in expired:
             self._unindex(key, self._items.pop(key))
         return len(expired)
+
+    def expired(self, now: Instant, limit: int) -> list[Key]:
+        """What the next `expire` forgets."""
+        return [key for key, item in self._items.items() if item.get("expires_at", now) < now][:limit]
 
     def _apply(self, writes: Sequence[Write]) -> Outcome:
         assert len({write.key for write in writes}) == len(writes), "no key twice in one decision"

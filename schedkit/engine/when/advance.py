@@ -8,7 +8,8 @@
     finish      no occurrence is left and the last run has ended → COMPLETED, FAILED or CANCELLED
     recount     the zone data changed: next_run_at anew, from where the schedule counts (W2)
 
-Each is conditional on next_run_at as it was seen, so a job that was edited, paused or cancelled meanwhile refuses it.
+Each is conditional on the job as it was read, so far as its timer follows from it: one that was edited, paused or
+cancelled meanwhile refuses it, and so does one whose schedule somebody else moved on.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from schedkit.model.keys import (
     name_key,
     timer_partition,
 )
-from schedkit.model.runs import RunStatus
+from schedkit.model.runs import Run, RunStatus
 from schedkit.model.schedules import Once, Schedule
 from schedkit.model.time import DAY_MS, Instant
 from schedkit.model.writes import Absent, Condition, Equals, Item, Write
@@ -92,6 +93,7 @@ def timer(job: Job, shards: int, now: Instant, look_at: Instant | None = None) -
 
 def advance(job: Job, start: Start, shards: int, now: Instant) -> Write:
     """`start` was claimed: the job goes on. Refused if the job was cancelled, paused or moved away meanwhile."""
+    assert start.scheduled_for == (job.held if start.held else job.next_run_at), "what is started is what is due"
     moved = job if start.held else counting_from(job, start.scheduled_for)
     after = replace(
         moved,
@@ -103,21 +105,26 @@ def advance(job: Job, start: Start, shards: int, now: Instant) -> Write:
     )
     if after.max_runs is not None and after.run_count >= after.max_runs:
         after = replace(after, next_run_at=None)
-    waiting = Equals("held", start.scheduled_for) if start.held else Equals("next_run_at", start.scheduled_for)
-    return _write(job, after, "advance", (waiting,), shards, now)
+    return _write(job, after, "advance", shards, now)
+
+
+def claimed(run: Run, job: Job) -> Start:
+    """What the claim of this run would have gone on with. A wish said at resume stands until the job has caught up."""
+    held = job.held == run.scheduled_for
+    return Start(run.scheduled_for, misfired=run.misfired or job.catch_up is not None, held=held)
 
 
 def hold(job: Job, shards: int, now: Instant) -> Write:
     """The occurrence that is due waits for the previous run to end; the schedule goes on without it."""
     assert job.next_run_at is not None, "something is due"
+    assert job.held is None, "one occurrence is held at most"
     after = replace(counting_from(job, job.next_run_at), held=job.next_run_at)
-    return _write(job, after, "hold", (Equals("next_run_at", job.next_run_at), Equals("held", None)), shards, now)
+    return _write(job, after, "hold", shards, now)
 
 
 def look_again(job: Job, shards: int, at: Instant) -> Write:
     """A job that waits for its last run, to start a held occurrence or to end, is looked at again at this time."""
-    conditions = (*seen(job), Equals("held", job.held), Equals("next_run_at", job.next_run_at))
-    return Write(job_key(job.job_id), "look again", conditions, timer(job, shards, at, look_at=at))
+    return Write(job_key(job.job_id), "look again", stands(job), timer(job, shards, at, look_at=at))
 
 
 def pass_by(job: Job, last: Instant, shards: int, now: Instant, *, reason: str, held: bool = False) -> Write:
@@ -125,14 +132,15 @@ def pass_by(job: Job, last: Instant, shards: int, now: Instant, *, reason: str, 
     after = replace(job, held=None) if held else counting_from(job, last)
     if after.next_run_at is None and job.last_run is None:
         after = replace(after, status_reason=reason)  # why a job that never ran has come to its end
-    waiting = Equals("held", last) if held else Equals("next_run_at", job.next_run_at)
-    return _write(job, after, "pass by", (waiting,), shards, now)
+    return _write(job, after, "pass by", shards, now)
 
 
 def finish(job: Job, last_status: RunStatus, reason: str | None, now: Instant) -> Write:
     """The schedule has come to its end and so has its last run."""
     status = ENDED_BY_RUN.get(last_status, JobStatus.FAILED) if isinstance(job.schedule, Once) else JobStatus.COMPLETED
-    conditions = (*seen(job), Equals("next_run_at", None), Equals("held", None), Equals("last_run", job.last_run))
+    assert job.next_run_at is None, "its schedule is at its end"
+    assert job.held is None, "nothing waits any more"
+    conditions = (*stands(job), Equals("last_run", job.last_run))
     changes = {
         "status": status.value,
         "status_reason": reason if status is not JobStatus.COMPLETED else None,
@@ -159,8 +167,7 @@ def recount(job: Job, shards: int, now: Instant) -> Write | None:
     schedule = _resolved_anew(job.schedule)
     counted_from = min(job.counted_from, schedule.run_at - 1) if isinstance(schedule, Once) else job.counted_from
     after = counting_from(replace(job, schedule=schedule), counted_from)
-    conditions = (Equals("zone_data", job.zone_data), Equals("next_run_at", job.next_run_at))
-    return _write(job, after, "recount", conditions, shards, now)
+    return _write(job, after, "recount", shards, now, Equals("zone_data", job.zone_data))
 
 
 def _resolved_anew(schedule: Schedule) -> Schedule:
@@ -189,7 +196,12 @@ def seen(job: Job) -> tuple[Equals, ...]:
     return Equals("status", job.status.value), Equals("version", job.version)
 
 
-def _write(before: Job, after: Job, arrow: str, conditions: tuple[Condition, ...], shards: int, now: Instant) -> Write:
+def stands(job: Job) -> tuple[Equals, ...]:
+    """… and its schedule stands where it stood. What sets a timer needs this: the timer follows from all of it."""
+    return *seen(job), Equals("next_run_at", job.next_run_at), Equals("held", job.held)
+
+
+def _write(before: Job, after: Job, arrow: str, shards: int, now: Instant, *more: Condition) -> Write:
     """The attributes in which `after` differs, and the timer that follows from it."""
     changes = changed_attributes(before, after)
-    return Write(job_key(before.job_id), arrow, (*seen(before), *conditions), changes | timer(after, shards, now))
+    return Write(job_key(before.job_id), arrow, (*stands(before), *more), changes | timer(after, shards, now))

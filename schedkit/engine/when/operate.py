@@ -1,4 +1,4 @@
-"""The operator's verbs on a job: pause, resume, trigger, edit, cancel (W14). Each is conditional on its version.
+"""The operator's verbs on a job: pause, resume, trigger, edit, cancel (W14). Each is conditional on the job as read.
 
 SCHEDULED ──pause──► PAUSED ──resume──► SCHEDULED
     │ edit, trigger     │ edit, trigger
@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from schedkit.engine.when.advance import counting_from, seen, timer
+from schedkit.engine.when.advance import counting_from, seen, stands, timer
 from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, changed_attributes
 from schedkit.model.keys import TimerKind, job_key, kept_until, run_key, timer_partition
-from schedkit.model.runs import RunStatus, listing, new_run, run_attributes
+from schedkit.model.runs import RECLAIM_MARGIN_MS, RunStatus, listing, new_run, run_attributes
 from schedkit.model.schedules import Once
 from schedkit.model.time import Instant
-from schedkit.model.writes import Absent, Condition, Equals, Write
+from schedkit.model.writes import Absent, Write
 
 MISSED_WHILE_PAUSED: Final = "MISSED_WHILE_PAUSED"
 
@@ -49,17 +49,21 @@ def resume(job: Job, misfire: MisfirePolicy | None, shards: int, now: Instant) -
 def edit(job: Job, wanted: Job, shards: int, now: Instant) -> Write:
     """Change the fields that differ. The schedule counts from now where it changed, and stands where it did not.
 
-    Where it changed, an occurrence that waited for the run before it is given up: whoever edits records it.
+    Where it changed, an occurrence that waited for the run before it is given up: whoever edits records it. "Now" is
+    not before the last run where two clocks differ by as much as clocks may: it would be due again.
     """
     after = wanted
     if wanted.schedule != job.schedule:
-        since = min(now, wanted.schedule.run_at - 1) if isinstance(wanted.schedule, Once) else now  # just past: at once
+        last_run = job.last_run or 0
+        since = last_run if now < last_run <= now + RECLAIM_MARGIN_MS else now
+        if isinstance(wanted.schedule, Once):
+            since = min(now, wanted.schedule.run_at - 1)  # just past: at once
         after = replace(counting_from(wanted, since), held=None, missed_run=0, catch_up=None)
     elif job.next_run_at is None:
         after = counting_from(wanted, job.counted_from)  # there may be more runs now than there were to be
     if after.max_runs is not None and after.run_count >= after.max_runs:
         after = replace(after, next_run_at=None)
-    return _verb(job, after, "edit", shards, now, Equals("next_run_at", job.next_run_at))
+    return _verb(job, after, "edit", shards, now)
 
 
 def cancel(job: Job, shards: int, now: Instant) -> Write:
@@ -78,8 +82,8 @@ def trigger(job: Job, scheduled_for: Instant, payload: str | None, shards: int, 
     return known, made
 
 
-def _verb(job: Job, after: Job, arrow: str, shards: int, now: Instant, *more: Condition) -> Write:
+def _verb(job: Job, after: Job, arrow: str, shards: int, now: Instant) -> Write:
     raised = replace(after, version=job.version + 1, updated_at=now)
     changes = changed_attributes(job, raised)
     ended = kept_until(now) if raised.status.ended else {}
-    return Write(job_key(job.job_id), arrow, (*seen(job), *more), changes | ended | timer(raised, shards, now))
+    return Write(job_key(job.job_id), arrow, stands(job), changes | ended | timer(raised, shards, now))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from schedkit.engine.who.claim import NO_TIMER
+from schedkit.model.jobs import Job, JobStatus
 from schedkit.model.keys import kept_until, run_key
 from schedkit.model.runs import Attempt, AttemptOutcome, Run, RunStatus, run_attributes
 from schedkit.model.time import Instant
@@ -40,6 +41,25 @@ def request_cancel(run: Run) -> Write:
     """Ask the holder of a running run to stop. Asking twice is asking once."""
     conditions = (Equals("status", RunStatus.RUNNING), Equals("epoch", run.epoch))
     return Write(run_key(run.job_id, run.scheduled_for), "request cancel", conditions, {"cancel_requested": True})
+
+
+def unwanted(run: Run, job: Job, *, retried: bool = False) -> str | None:
+    """Why a run that is to be called (again) must not be: its job was cancelled, or paused between two tries."""
+    if job.status is JobStatus.CANCELLED:
+        return REASON_JOB_CANCELLED
+    if job.status is JobStatus.PAUSED and not run.triggered and retried:
+        return REASON_JOB_PAUSED
+    return None
+
+
+def taken_away(run: Run, job: Job | None) -> str:
+    """Why a run that was just claimed is not called."""
+    if job is not None and (reason := unwanted(run, job)) is not None:
+        return reason
+    if run.cancel_requested:
+        return REASON_RUN_CANCELLED
+    paused = job is not None and job.status is JobStatus.PAUSED
+    return REASON_JOB_PAUSED if paused else REASON_RESCHEDULED
 
 
 def _cancelled(run: Run, reason: str, now: Instant, conditions: tuple[Equals, ...]) -> Write:

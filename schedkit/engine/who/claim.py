@@ -84,8 +84,7 @@ def reclaim(run: Run, job: Job, *, holder: Holder, shards: int, now: Instant) ->
     assert now > run.lease_expires_at + RECLAIM_MARGIN_MS, "a live lease is not touched"
     lost = _ended(run, AttemptOutcome.LEASE_EXPIRED, now, error="the executor that held it was lost")
     running = replace(_running(lost, job, run.due_at, holder, now), reclaims=run.reclaims + 1)
-    conditions = (*_held(run), Equals("lease_expires_at", run.lease_expires_at))
-    return Write(_key(run), "reclaim", conditions, run_attributes(running) | _lease_timer(running, shards))
+    return Write(_key(run), "reclaim", _held_as_read(run), run_attributes(running) | _lease_timer(running, shards))
 
 
 def release(run: Run, *, shards: int, now: Instant) -> Write:
@@ -100,15 +99,15 @@ def release(run: Run, *, shards: int, now: Instant) -> Write:
 
 
 def extend(run: Run, job: Job, *, shards: int, now: Instant) -> Write:
-    """A holder that is alive gives its lease a new end; it only ever moves forward."""
+    """A holder that is alive gives its lease a new end; it only ever moves forward (I16)."""
     lease_end = max(_lease_end(job, now), run.lease_expires_at or 0)
     longer = replace(run, lease_expires_at=lease_end)
     changes = {"lease_expires_at": lease_end} | _lease_timer(longer, shards)
-    return Write(_key(run), "extend", _held(run), changes)
+    return Write(_key(run), "extend", _held_as_read(run), changes)
 
 
 def won(outcome: Outcome, holder: Holder) -> Run | None:
-    """The run, if this claim landed, be it only by its token (H2); None if another holder has it."""
+    """The run, if it is this holder's: its write landed, or its token stands there (H2). None if another's."""
     item = outcome.item if isinstance(outcome, Applied) else outcome.current
     return run_of(item) if item is not None and item.get("claim_token") == holder.token else None
 
@@ -143,6 +142,11 @@ def _key(run: Run) -> Any:
 
 def _held(run: Run) -> tuple[Equals, ...]:
     return Equals("status", RunStatus.RUNNING), Equals("epoch", run.epoch)
+
+
+def _held_as_read(run: Run) -> tuple[Equals, ...]:
+    """Held, and nobody has moved the end of its lease since it was read."""
+    return *_held(run), Equals("lease_expires_at", run.lease_expires_at)
 
 
 def _running(run: Run, job: Job, start_from: Instant, holder: Holder, now: Instant) -> Run:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from schedkit.engine.when import advance as advancing
+from schedkit.engine.when import operate
 from schedkit.engine.when.plan import LOOK_AGAIN_MS, Start
 from schedkit.engine.when.window import offset_ms
 from schedkit.engine.when.zones import TZDATA_VERSION
@@ -241,3 +242,18 @@ def test_an_occurrence_that_is_due_stays_due_under_other_zone_data() -> None:
     write = advancing.recount(stale, SHARDS, minute(60))
     assert write is not None
     assert job_after(write, stale).next_run_at == NOON
+
+
+# ── the timer follows from the whole schedule ────────────────────────────────────────────────────────────────────────
+
+
+def test_a_write_that_was_made_from_an_older_reading_of_the_schedule_is_refused() -> None:
+    """W8: whatever sets the timer is conditional on all that the timer follows from, or it would wake nobody."""
+    held = job(overlap=OverlapPolicy.BUFFER_ONE, held=NOON, next_run_at=minute(1), last_run=minute(-1))
+    went_on = job_attributes(replace(held, next_run_at=minute(9), counted_from=minute(8)))  # others were passed by
+    start_held = Start(NOON, held=True)
+    assert advancing.advance(held, start_held, SHARDS, minute(9)).holds(job_attributes(held))
+    assert not advancing.advance(held, start_held, SHARDS, minute(9)).holds(went_on)
+    assert not operate.pause(held, None, None, SHARDS, minute(9)).holds(went_on)
+    waits = replace(held, held=None)
+    assert not advancing.advance(waits, Start(minute(1)), SHARDS, minute(2)).holds(job_attributes(held))

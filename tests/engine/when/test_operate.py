@@ -11,7 +11,7 @@ from schedkit.engine.when import operate
 from schedkit.engine.when.window import offset_ms
 from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, job_attributes, job_of
 from schedkit.model.runs import RunStatus, run_of
-from schedkit.model.schedules import Cron, Once
+from schedkit.model.schedules import Cron, Interval, Once
 from schedkit.model.time import parse_rfc3339
 from schedkit.model.writes import Write
 from tests.cases import load
@@ -158,3 +158,17 @@ def test_a_trigger_makes_a_run_that_can_be_claimed_now_and_leaves_the_schedule_a
     assert item["timer_at"] == NOON - 1
     assert not made.holds(item), "one run for one time"
     assert job_after(known, job()) == replace(job(), last_triggered=minute(-3))
+
+
+def test_an_edit_by_a_clock_that_is_behind_does_not_go_back_to_what_has_run() -> None:
+    """W5: the last run was started by another machine's clock, two seconds ahead of ours."""
+    ran = job(last_run=minute(1), next_run_at=minute(2), counted_from=minute(1), run_count=1)
+    wanted = replace(ran, schedule=Interval(30_000, NOON))
+    edited = job_after(operate.edit(ran, wanted, SHARDS, minute(1) - 2_000), ran)
+    assert edited.next_run_at == minute(1.5)
+
+
+def test_an_edit_cures_a_job_that_ran_while_the_clock_was_far_ahead() -> None:
+    ran = job(last_run=minute(500_000), next_run_at=minute(500_001), counted_from=minute(500_000), run_count=1)
+    edited = job_after(operate.edit(ran, replace(ran, schedule=Interval(30_000, NOON)), SHARDS, minute(1) - 1), ran)
+    assert edited.next_run_at == minute(1)

@@ -308,3 +308,21 @@ def check_item(item: Item) -> None:
 def test_stored_runs_read_as_they_were_written() -> None:
     for run in (claimed(), waiting()):
         assert run_of({name: value for name, value in run_attributes(run).items() if value is not None}) == run
+
+
+def test_a_lease_is_extended_from_where_it_was_read_to_end_and_only_forward() -> None:
+    """I16: of two that extend at once, the one that read before the other wrote is refused."""
+    run = claimed()
+    late = after(claiming.extend(run, job(), shards=SHARDS, now=minute(1)), run_attributes(run))
+    assert late["lease_expires_at"] > (run.lease_expires_at or 0)
+    assert not claiming.extend(run, job(), shards=SHARDS, now=minute(1) - 2).holds(late)
+    again = claiming.extend(run_of(late), job(), shards=SHARDS, now=NOON)
+    assert after(again, late)["lease_expires_at"] == late["lease_expires_at"], "a clock behind does not shorten it"
+
+
+def test_a_lease_that_was_taken_over_is_not_extended() -> None:
+    """I10: the holder before has been fenced off."""
+    run = claimed()
+    ended = (run.lease_expires_at or 0) + RECLAIM_MARGIN_MS + 1
+    taken = after(claiming.reclaim(run, job(), holder=OTHER, shards=SHARDS, now=ended), run_attributes(run))
+    assert not claiming.extend(run, job(), shards=SHARDS, now=ended).holds(taken)
