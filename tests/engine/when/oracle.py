@@ -1,47 +1,24 @@
-"""A second opinion on crons: it walks the minutes of UTC and applies the policies to what a wall clock shows.
+"""The crons, rule sets and nights on which the engine is compared with the simulator's oracle.
 
-It shares nothing with the engine. Its crons are written out as sets and a predicate on dates beside the text the engine
-gets; its zones come straight from the files of the tzdata package; it knows no stretches, only one offset a minute.
+The crons are written out as sets and a predicate on dates beside the text the engine gets.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from zoneinfo import ZoneInfo
 
+from schedkit.sim.oracle import DAY_MINUTES, Known, Walk, every_day, offset_minutes, read_zone
+
+__all__ = ["FIXED", "FREE", "Known", "Night", "first_after", "rule_sets", "utc"]
+
 FIRST_DAY, LAST_DAY = date(2024, 1, 1), date(2031, 1, 1)
-DAY_MINUTES = 1_440
 WINDOW_MINUTES = 36 * 60  # looked at on either side of a change
-MARGIN_MINUTES = 30 * 60  # walked beyond that, so that the far pass of any wall time is seen
-LARGEST_CLOCK_CHANGE_MINUTES = 180
-
-
-@dataclass(frozen=True)
-class Known:
-    """A cron whose meaning is written out by hand. `free` when it follows elapsed time."""
-
-    text: str
-    minutes: frozenset[int]
-    hours: frozenset[int]
-    on: Callable[[date], bool]
-    free: bool = False
-
-    def walls(self, low: int, high: int) -> list[int]:
-        """Matching wall minutes since 1970 in [low, high)."""
-        times = sorted(hour * 60 + minute for hour in self.hours for minute in self.minutes)
-        days = range(low // DAY_MINUTES, high // DAY_MINUTES + 1)
-        matching = [day * DAY_MINUTES for day in days if self.on(date(1970, 1, 1) + timedelta(days=day))]
-        return [start + time for start in matching for time in times if low <= start + time < high]
-
-
-def every_day(_: date) -> bool:
-    return True
 
 
 def is_sunday(day: date) -> bool:
@@ -96,17 +73,6 @@ def _first_weekday(day: date) -> bool:
     return day.isoweekday() == 1 and day.day in (2, 3)
 
 
-def read_zone(name: str) -> ZoneInfo:
-    with files("tzdata.zoneinfo").joinpath(*name.split("/")).open("rb") as compiled:
-        return ZoneInfo.from_file(compiled, key=name)
-
-
-def offset_minutes(located: ZoneInfo, minute: int) -> int:
-    offset = datetime.fromtimestamp(minute * 60, located).utcoffset()
-    assert offset is not None
-    return int(offset.total_seconds()) // 60
-
-
 def minute_of(day: date) -> int:
     return (day - date(1970, 1, 1)).days * DAY_MINUTES
 
@@ -141,43 +107,11 @@ def _row_of_offsets(located: ZoneInfo) -> tuple[tuple[int, int], ...]:
     return tuple(row)
 
 
-class Night:
+class Night(Walk):
     """The days around one change of a zone's clocks, minute by minute."""
 
     def __init__(self, name: str, change: int) -> None:
-        located = read_zone(name)
-        self.start, self.end = change - WINDOW_MINUTES, change + WINDOW_MINUTES
-        first, last = self.start - MARGIN_MINUTES, self.end + MARGIN_MINUTES
-        self.passes: dict[int, list[int]] = {}  # wall minute -> the UTC minutes at which a clock shows it
-        self.jumps: list[tuple[int, int, int]] = []  # (UTC minute, first missing wall minute, first one after)
-        expected_wall = first + offset_minutes(located, first)
-        self.low = expected_wall
-        for minute in range(first, last):
-            wall = minute + offset_minutes(located, minute)
-            if wall > expected_wall:
-                self.jumps.append((minute, expected_wall, wall))
-            self.passes.setdefault(wall, []).append(minute)
-            expected_wall = wall + 1
-        self.high = expected_wall
-
-    def occurrences(self, cron: Known, gap: str, repeat: str) -> list[int]:
-        """The UTC minutes in (start, end] at which the cron is due, by definition of the two policies."""
-        due: set[int] = set()
-        for wall in cron.walls(self.low, self.high):
-            passes = self.passes.get(wall, [])
-            if cron.free or len(passes) == 1 or repeat == "BOTH":
-                due.update(passes)
-            elif passes:
-                due.add(passes[1 if repeat == "SECOND" else 0])
-            if not passes and not cron.free and gap != "SKIP":
-                due.update(self._caught_up(wall, gap))
-        return sorted(minute for minute in due if self.start < minute <= self.end)
-
-    def _caught_up(self, wall: int, gap: str) -> list[int]:
-        for minute, missing, resumed in self.jumps:
-            if missing <= wall < resumed and resumed - missing <= LARGEST_CLOCK_CHANGE_MINUTES:
-                return [minute if gap == "FIRST_VALID" else minute + wall - missing]
-        return []
+        super().__init__(name, change - WINDOW_MINUTES, change + WINDOW_MINUTES)
 
 
 def first_after(due: list[int], minute: int) -> int | None:
