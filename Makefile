@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: help install lock up test check format docs bench clean
+.PHONY: help install lock up test check format docs sim chaos mutants bench
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -23,7 +23,7 @@ $(STAMP): requirements.txt pyproject.toml
 	@touch $@
 
 lock: ## Compile requirements.txt anew from pyproject.toml (needs uv)
-	uv pip compile --universal --python-version 3.11 --extra dev pyproject.toml --generate-hashes --no-header --no-annotate -o requirements.txt
+	uv pip compile --universal --python-version 3.11 --extra dev pyproject.toml --generate-hashes --no-header --no-annotate --fork-strategy fewest -o requirements.txt
 
 up: install ## Start the embedded scheduler with its demo jobs
 	@exec $(BIN)/schedkit up
@@ -31,16 +31,27 @@ up: install ## Start the embedded scheduler with its demo jobs
 test: install ## Run the tests
 	@$(BIN)/python -m pytest -n auto
 
-check: install ## Format, lint, types, imports, generated docs, tests
+check: install ## Format, lint, types, imports, 20 simulations, generated docs, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/schedkit sim swarm --seeds 20
+	$(BIN)/schedkit sim swarm --seeds-file tests/sim/seeds.txt
 	$(BIN)/python -m docs.generate --check
 	$(BIN)/python -m pytest -n auto
 
 docs: install ## Write the pages of docs/ that follow from the code
 	@$(BIN)/python -m docs.generate
+
+chaos: install ## Three runs of real processes that are killed and stopped (ten minutes)
+	@$(BIN)/python -m tests.chaos --runs 3 --seconds 120
+
+mutants: install ## Which one-line bugs the simulator's checker notices (a quarter of an hour)
+	@$(BIN)/python -m tests.sim.mutants
+
+sim: install ## Simulate 200 seeds with faults
+	@$(BIN)/schedkit sim swarm --from 1 --seeds 200 --workers 2
 
 bench: install ## Measure the figures of the README on this machine
 	@$(BIN)/python -m benchmarks.embedded

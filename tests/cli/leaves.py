@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -33,6 +34,10 @@ ARGUMENTS: dict[str, list[str]] = {
     "run wait": [RUN_ID],
     "run cancel": [RUN_ID],
     "run tail": ["--limit", "1"],
+    "sim run": ["--seed", "7", "--hours", "0.02", "--jobs", "2"],
+    "sim swarm": ["--seeds", "1", "--hours", "0.02", "--jobs", "2", "--workers", "1"],
+    "sim replay": [str(Path(__file__).with_name("history.jsonl"))],
+    "sim scenario": [],
     "status": [],
     "version": [],
     "explain": ["epoch"],

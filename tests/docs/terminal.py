@@ -15,7 +15,7 @@ from typing import Final
 
 ROWS, COLUMNS = 40, 120
 PATIENCE_S: Final = 60
-_PASSING: Final = re.compile(r"asking [^\r\n]* \.\.\.\r\x1b\[K")  # said while an answer is slow, then wiped
+_PASSING: Final = re.compile(r"(asking |\d+ of )[^\r\n]* \.\.\.\r\x1b\[K")  # said while something is slow, then wiped
 
 
 def run(command: str, folder: Path, env: Mapping[str, str]) -> tuple[int, str]:
