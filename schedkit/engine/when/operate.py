@@ -43,7 +43,8 @@ def resume(job: Job, misfire: MisfirePolicy | None, shards: int, now: Instant) -
         awake = counting_from(awake, paused_through)
         if awake.next_run_at is None and job.last_run is None and isinstance(job.schedule, Once):
             awake = replace(awake, status=JobStatus.FAILED, status_reason=MISSED_WHILE_PAUSED)
-    return _verb(job, awake, "resume", shards, now)
+    held = awake.held is not None and awake.status is JobStatus.SCHEDULED  # what it waited for may have ended meanwhile
+    return _verb(job, awake, "resume", shards, now, look_at=now if held else None)
 
 
 def edit(job: Job, wanted: Job, shards: int, now: Instant) -> Write:
@@ -82,8 +83,8 @@ def trigger(job: Job, scheduled_for: Instant, payload: str | None, shards: int, 
     return known, made
 
 
-def _verb(job: Job, after: Job, arrow: str, shards: int, now: Instant) -> Write:
+def _verb(job: Job, after: Job, arrow: str, shards: int, now: Instant, look_at: Instant | None = None) -> Write:
     raised = replace(after, version=job.version + 1, updated_at=now)
     changes = changed_attributes(job, raised)
     ended = kept_until(now) if raised.status.ended else {}
-    return Write(job_key(job.job_id), arrow, stands(job), changes | ended | timer(raised, shards, now))
+    return Write(job_key(job.job_id), arrow, stands(job), changes | ended | timer(raised, shards, now, look_at))

@@ -9,7 +9,7 @@ import pytest
 
 from schedkit.engine.when import operate
 from schedkit.engine.when.window import offset_ms
-from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, job_attributes, job_of
+from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, OverlapPolicy, job_attributes, job_of
 from schedkit.model.runs import RunStatus, run_of
 from schedkit.model.schedules import Cron, Interval, Once
 from schedkit.model.time import parse_rfc3339
@@ -172,3 +172,10 @@ def test_an_edit_cures_a_job_that_ran_while_the_clock_was_far_ahead() -> None:
     ran = job(last_run=minute(500_000), next_run_at=minute(500_001), counted_from=minute(500_000), run_count=1)
     edited = job_after(operate.edit(ran, replace(ran, schedule=Interval(30_000, NOON)), SHARDS, minute(1) - 1), ran)
     assert edited.next_run_at == minute(1)
+
+
+def test_on_resume_a_held_occurrence_is_looked_at_at_once() -> None:
+    """W13: the run that it waited for may have ended during the pause, and nobody was woken by that."""
+    held = paused(job(overlap=OverlapPolicy.BUFFER_ONE, held=NOON, next_run_at=minute(5), last_run=minute(-1)))
+    item = after(operate.resume(held, None, SHARDS, minute(2)), job_attributes(held))
+    assert item["timer_at"] == minute(2)
