@@ -171,6 +171,13 @@ class Fleet:
             self._ground.loop.continue_process(process)
             self._ground.nemesis("cont", member.name)
 
+    def end(self) -> None:
+        """Let go of every world: the web framework remembers the apps that it has seen, for ever."""
+        for member in self.members:
+            if member.app is not None:
+                member.app.state.world = member.app.state.vitals = None
+                member.app = None
+
     def doors(self) -> list[Member]:
         """Machines whose API can be connected to; a stopped process accepts and does not answer."""
         return [member for member in self.members if member.serving]

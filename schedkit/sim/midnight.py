@@ -264,6 +264,7 @@ class _Variant:
             ground.loop.run_until_complete(ground.in_world(self._story()))
             for error in ground.loop.bugs:
                 ground.bug("world", error)
+            self._fleet.end()
             ground.loop.bury()
         return self._document(), self._targets.lags_ms["crowd"]
 

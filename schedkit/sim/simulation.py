@@ -115,6 +115,7 @@ def simulate(settings: Settings) -> Result:
         for raised in ground.loop.bugs:
             ground.bug("world", raised)
         verdict = check(ground.history.events)
+        fleet.end()
         ground.loop.bury()
     digest = ground.history.digest
     return Result(settings, weather, digest, verdict, ground.history, time.process_time() - started)
