@@ -34,7 +34,6 @@ class Loader:
         self._world = world
         self._loaded_until: Instant = 0  # everything that was due before is loaded too, so a start is a recovery
         self._swept_at: Instant = world.clock.now()
-        self._swept_until: Instant = self._swept_at - MINUTE_MS
 
     async def poll(self) -> int:
         """Copy the timers that came near since the last pass, or all where the buckets were lost; returns how many."""
@@ -70,14 +69,14 @@ class Loader:
                 last: Timer | None = None
                 since = now - age_ms - MINUTE_MS
                 if age_ms == SWEEP_AGES_MS[0]:
-                    since = min(since, self._swept_until)
+                    since = min(since, self._swept_at - age_ms)
                 while page := await world.store.timers(
                     partition, since=max(0, since), until=now - age_ms, limit=PAGE, after=last
                 ):
                     await world.queue.send(page)
                     found += len(page)
                     last = page[-1]
-        self._swept_at, self._swept_until = now, now - SWEEP_AGES_MS[0]
+        self._swept_at = now
         return found
 
     async def serve(self) -> None:

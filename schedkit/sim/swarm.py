@@ -175,11 +175,10 @@ def _pool(workers: int) -> ProcessPoolExecutor:
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
-    """Without waiting for what is under way."""
-    pool.shutdown(wait=False, cancel_futures=True)
+    """Without waiting for the seeds under way, but until their processes are gone: the pool's own thread joins them."""
     for process in multiprocessing.active_children():
         process.terminate()
-        process.join()
+    pool.shutdown(cancel_futures=True)
 
 
 def read_seeds(path: Path) -> list[int]:

@@ -186,7 +186,7 @@ CARRIERS: Final = (
         "sweep_gap",
         "a sweep that came late or failed leaves out what it should have found",
         ("I2", "I13"),
-        (Edit(LOADER, "since = min(since, self._swept_until)", "pass"),),
+        (Edit(LOADER, "since = min(since, self._swept_at - age_ms)", "pass"),),
         equivalent="what the first age leaves out the second finds, a minute later and within the bound",
     ),
     Mutant(
