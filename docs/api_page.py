@@ -19,10 +19,11 @@ from schedkit.model.keys import run_id, run_key
 from schedkit.model.runs import Attempt, AttemptOutcome, Run, RunStatus, run_attributes
 from schedkit.model.time import Instant, parse_rfc3339
 from schedkit.model.writes import Absent, Write
+from schedkit.roles.workers import Workers
 
 Doc = Mapping[str, Any]
 
-TITLES: Final = {"jobs": "Jobs", "runs": "Runs", "schedules": "Schedules", "operate": "Operating"}
+TITLES: Final = {"jobs": "Jobs", "workers": "Workers", "runs": "Runs", "schedules": "Schedules", "operate": "Operating"}
 NOON: Final = parse_rfc3339("2026-09-28T12:00:00Z")
 DAY_BEFORE: Final = parse_rfc3339("2026-09-27T15:00:00Z")
 SAMPLE: Final = {
@@ -74,7 +75,7 @@ async def _looked_at() -> tuple[Doc, Doc, Doc]:
     wired = profiles.embedded(None, registered={"demo-echo": "http://127.0.0.1:8700/_demo/echo"})
     world = replace(wired, clock=Standing(), chance=Standing())
     try:
-        app = make_app(world, Vitals("embedded", "", 0, lambda: None, dict, bytes))
+        app = make_app(world, Vitals("embedded", "", 0, lambda: None, dict, bytes), Workers(world))
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700") as client:
             job = (await client.post("/v1/jobs", json=SAMPLE)).json()

@@ -43,8 +43,10 @@ from schedkit.roles.executor import Executor
 from schedkit.roles.loader import Loader
 from schedkit.roles.meter import Meter
 from schedkit.roles.pool import DEFAULT_SLOTS, Pool
+from schedkit.roles.reaper import Reaper
 from schedkit.roles.recovery import recount_all, release_lost
 from schedkit.roles.retention import Retention
+from schedkit.roles.workers import Workers
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8700
@@ -87,6 +89,7 @@ class Embedded:
     meter: Meter
     pools: dict[Priority, Pool]
     executor: Executor
+    workers: Workers
     listeners: list[Callable[[Run], None]] = field(default_factory=list)
     stopped_in_flight: int = 0
 
@@ -144,12 +147,13 @@ async def _started(settings: Settings, world: World, stack: contextlib.AsyncExit
     executor = Executor(world, settled)
     pools = {priority: Pool(world, priority, executor.handle, settings.slots) for priority in Priority}
     loader, dispatcher, watch = Loader(world), Dispatcher(world), ClockWatch(world)
+    workers, reaper = Workers(world, settled), Reaper(world, settled)
     await loader.poll()
     dead: list[str] = []
-    vitals = _vitals(settings, world, meter, pools, watch, dead)
-    app = make_app(world, vitals, loopback_only=True)
-    scheduler = Embedded(settings, world, app, meter, pools, executor, listeners)
-    roles: list[Serves] = [loader, dispatcher, watch, Retention(world), *pools.values()]
+    vitals = _vitals(settings, world, meter, pools, watch, reaper, dead)
+    app = make_app(world, vitals, workers, loopback_only=True)
+    scheduler = Embedded(settings, world, app, meter, pools, executor, workers, listeners)
+    roles: list[Serves] = [loader, dispatcher, watch, reaper, Retention(world), *pools.values()]
     tasks = [asyncio.create_task(role.serve(), name=type(role).__name__) for role in roles]
     for task in tasks:
         task.add_done_callback(partial(_mourn, dead))
@@ -166,6 +170,7 @@ def _mourn(dead: list[str], task: asyncio.Task[None]) -> None:
 
 async def _stop(scheduler: Embedded, tasks: list[asyncio.Task[None]]) -> None:
     """F10: stop receiving, let calls in flight end within the grace, release the leases of the rest."""
+    scheduler.workers.close()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -233,7 +238,13 @@ def server_of(scheduler: Embedded) -> Server:
 
 
 def _vitals(
-    settings: Settings, world: World, meter: Meter, pools: dict[Priority, Pool], watch: ClockWatch, dead: list[str]
+    settings: Settings,
+    world: World,
+    meter: Meter,
+    pools: dict[Priority, Pool],
+    watch: ClockWatch,
+    reaper: Reaper,
+    dead: list[str],
 ) -> Vitals:
     def not_ready() -> str | None:
         if dead:
@@ -250,8 +261,17 @@ def _vitals(
             alerts.append({"level": "WARN", "text": f"dispatch lag p99 is {lag['p99_ms']} ms over the last 5 min"})
         if watch.last_jump_ms:
             alerts.append({"level": "WARN", "text": f"the clock was set by {watch.last_jump_ms / SECOND_MS:+.1f} s"})
+        if reaper.suspended is not None and reaper.ended:
+            late = f"{reaper.ended} workers' leases have ended and are not given to others: {reaper.suspended}"
+            alerts.append({"level": "WARN", "text": late})
         return {
             "lag": lag,
+            "reaper": {
+                "live": reaper.live,
+                "expired": reaper.ended,
+                "reclaimed": reaper.given_back,
+                "suspended": reaper.suspended if reaper.live + reaper.ended else None,
+            },
             "queues": {
                 priority.value: {"ready": queue.ready(priority), "running": pool.running, "slots": pool.slots}
                 for priority, pool in pools.items()

@@ -115,7 +115,7 @@ class Buckets(Protocol):
 
 
 class Queue(Protocol):
-    """Work that is due, by priority.
+    """Work that is due: calls by priority, and tasks by the queue in which they wait for a worker.
 
     Every verb raises QueueUnavailable when it cannot answer; then it may have been done, or not.
     """
@@ -124,6 +124,9 @@ class Queue(Protocol):
 
     async def receive(self, priority: Priority, limit: int) -> tuple[Timer, ...]:
         """Wait for work and take up to `limit`; what is taken is hidden until done or again."""
+
+    async def take(self, task_line: str, limit: int, wait_ms: int) -> tuple[Timer, ...]:
+        """Up to `limit` tasks of one task queue, the most urgent first; none, where none came within `wait_ms`."""
 
     async def done(self, timer: Timer) -> None: ...
 
@@ -200,7 +203,8 @@ class World:
 
     async def _pass_on(self, items: Iterable[tuple[Key, Item]]) -> None:
         now = self.clock.now()
-        timers = [timer for key, item in items if (timer := timer_of(key, item)) and timer.at <= now + self.horizon_ms]
+        near = now + self.horizon_ms
+        timers = [timer for key, item in items if (timer := timer_of(key, item)) and timer.at <= near and timer.carried]
         if overdue := [timer for timer in timers if timer.at <= now]:
             await self._try(self.queue.send, overdue)
         if ahead := [timer for timer in timers if timer.at > now]:

@@ -44,8 +44,11 @@ from schedkit.roles.executor import Executor
 from schedkit.roles.loader import Loader
 from schedkit.roles.meter import Meter
 from schedkit.roles.pool import Pool
+from schedkit.roles.reaper import Reaper
 from schedkit.roles.recovery import recount_all, release_lost
 from schedkit.roles.retention import Retention
+from schedkit.roles.settling import Settled
+from schedkit.roles.workers import Workers
 
 HORIZON_MS: Final = 60 * SECOND_MS  # as in the embedded profile
 FOREVER_MS: Final = 100 * 365 * DAY_MS
@@ -249,6 +252,7 @@ class Process:
     executor: Executor
     loader: Loader
     dispatcher: Dispatcher
+    reaper: Reaper
     pools: dict[Priority, Pool]
     meter: Meter
     settled: list[Run] = field(default_factory=list)
@@ -331,13 +335,15 @@ class Virtual:
 
         executor = Executor(world, hear)
         pools = {priority: Pool(world, priority, executor.handle, slots) for priority in Priority}
-        process = Process(world, line, executor, Loader(world), Dispatcher(world), pools, meter, settled)
+        reaper = Reaper(world, hear)
+        process = Process(world, line, executor, Loader(world), Dispatcher(world), reaper, pools, meter, settled)
         if serving:
             await process.loader.poll()
             retention = Retention(world)
-            roles = (process.loader.serve, process.dispatch, retention.serve, *(pool.serve for pool in pools.values()))
+            serves = (process.loader.serve, process.dispatch, retention.serve, process.reaper.serve)
+            roles = (*serves, *(pool.serve for pool in pools.values()))
             process.tasks += [asyncio.create_task(serve()) for serve in roles]
-        self._clients.append(self.client_of(world, meter))
+        self._clients.append(self.client_of(world, meter, hear))
         await settle()
         return process
 
@@ -365,10 +371,12 @@ class Virtual:
         """A client of the scheduler that was started last."""
         return self._clients[-1]
 
-    def client_of(self, world: World, meter: Meter | None = None) -> httpx.AsyncClient:
+    def client_of(
+        self, world: World, meter: Meter | None = None, settled: Settled = lambda run: None
+    ) -> httpx.AsyncClient:
         meter = meter or Meter(self.clock)
         vitals = Vitals("virtual", "memory only", self.clock.now(), lambda: self.not_ready, dict, meter.text)
-        app = make_app(world, vitals)
+        app = make_app(world, vitals, Workers(world, settled))
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700")
 

@@ -14,24 +14,29 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
 
 from schedkit import __version__
-from schedkit.api import demo, jobs, ops, runs, schedules
+from schedkit.api import demo, jobs, ops, runs, schedules, workers
 from schedkit.api.bodies import Body
 from schedkit.api.docs_page import docs_page
 from schedkit.api.door import Door
 from schedkit.api.ops import Vitals
 from schedkit.api.problems import MEDIA_TYPE, on_bug, on_http_exception, on_schedkit_error, problem, request_id_of
 from schedkit.api.requests import known_query
+from schedkit.api.workers import WorkersDoor
 from schedkit.errors import InvalidInput, Reason, SchedkitError
 from schedkit.ports import World
 
-ROUTERS: Final = (jobs.batch_router, jobs.router, runs.router, schedules.router, ops.router)
+ROUTERS: Final = (jobs.batch_router, jobs.router, workers.router, runs.router, schedules.router, ops.router)
 
 
-def make_app(world: World, vitals: Vitals, *, loopback_only: bool = True) -> FastAPI:
-    """The API of this world. `loopback_only` refuses callers of other hosts and pages (there are no credentials)."""
+def make_app(world: World, vitals: Vitals, door: WorkersDoor, *, loopback_only: bool = True) -> FastAPI:
+    """The API of this world, with its door for workers.
+
+    `loopback_only` refuses callers of other hosts and pages (there are no credentials).
+    """
     app = FastAPI(title="schedkit", version=__version__, openapi_url="/openapi.json", docs_url=None, redoc_url=None)
     app.state.world = world
     app.state.vitals = vitals
+    app.state.workers = door
     app.state.routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(known_query)])

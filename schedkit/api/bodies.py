@@ -9,15 +9,18 @@ import json
 import re
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from schedkit.errors import InvalidInput, Reason
 from schedkit.model.jobs import (
     MAX_ATTEMPTS,
     MAX_BACKOFF_MS,
+    MAX_LEASE_MS,
+    MAX_TASK_TIMEOUT_MS,
     MAX_TIMEOUT_MS,
     MAX_WINDOW_MS,
+    MIN_LEASE_MS,
     Delivery,
     MisfirePolicy,
     OverlapPolicy,
@@ -35,6 +38,8 @@ MAX_GRACE_SECONDS: Final = 365 * DAY_MS // SECOND_MS
 MAX_EVERY_SECONDS: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
 MAX_PREVIEW: Final = 1_000
 MAX_BATCH: Final = 500
+MAX_TASKS: Final = 50
+MAX_POLL_SECONDS: Final = 20
 MAX_RUNS: Final = 1_000_000_000  # one a second for thirty years, and a number that every store can keep
 
 Model = TypeVar("Model", bound="Body")
@@ -43,6 +48,7 @@ Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True, ge=1, le=MAX_RUNS)]
 Name = Annotated[str, Field(strict=True, max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Field(strict=True, max_length=1_024)]
+QueueName = Annotated[str, Field(strict=True, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Time = Annotated[str, Field(strict=True, max_length=64, description="RFC 3339, with Z or an offset")]
 
 
@@ -98,6 +104,32 @@ class TargetBody(Body):
     headers: dict[str, Annotated[str, Field(strict=True)]] = {}
 
 
+class TaskTargetBody(Body):
+    """A task queue that workers poll. A worker's lease ends `lease_seconds` after its last heartbeat."""
+
+    type: Literal["TASK_QUEUE"] = "TASK_QUEUE"
+    task_queue: QueueName
+    task_type: QueueName | None = None
+    lease_seconds: Annotated[Seconds, Field(ge=MIN_LEASE_MS / SECOND_MS, le=MAX_LEASE_MS / SECOND_MS)] = 30
+    timeout_seconds: Annotated[Seconds, Field(ge=1, le=MAX_TASK_TIMEOUT_MS / SECOND_MS)] | None = None
+
+
+TASK_FIELDS: Final = frozenset({"task_queue", "task_type", "lease_seconds"})
+
+
+def _target_kind(value: Any) -> str:
+    """A target that does not name its type is called, unless it has a field that only a task queue has."""
+    if isinstance(value, TargetBody | TaskTargetBody):
+        return value.type
+    given = value if isinstance(value, dict) else {}
+    return str(given.get("type", "TASK_QUEUE" if TASK_FIELDS & given.keys() else "HTTP"))
+
+
+AnyTargetBody = Annotated[
+    Annotated[TargetBody, Tag("HTTP")] | Annotated[TaskTargetBody, Tag("TASK_QUEUE")], Discriminator(_target_kind)
+]
+
+
 class RetryPolicyBody(Body):
     max_attempts: Annotated[int, Field(strict=True, ge=1, le=MAX_ATTEMPTS)] = 5
     initial_backoff_seconds: Annotated[Seconds, Field(ge=0, le=MAX_BACKOFF_MS / SECOND_MS)] = 10
@@ -106,7 +138,7 @@ class RetryPolicyBody(Body):
 
 class JobCreate(Body):
     schedule: ScheduleBody
-    target: TargetBody
+    target: AnyTargetBody
     payload: Any = None
     name: Name | None = None
     description: Text | None = None
@@ -134,11 +166,22 @@ class TargetPatch(TargetBody):
     """Only what is given changes; a new `url` replaces a `target_id`, and the reverse."""
 
 
+class TaskTargetPatch(TaskTargetBody):
+    """Only what is given changes."""
+
+    task_queue: QueueName | None = None  # type: ignore[assignment]
+
+
+AnyTargetPatch = Annotated[
+    Annotated[TargetPatch, Tag("HTTP")] | Annotated[TaskTargetPatch, Tag("TASK_QUEUE")], Discriminator(_target_kind)
+]
+
+
 class JobPatch(Body):
     """Only what is given changes. A schedule is given whole; `null` takes a value away where there may be none."""
 
     schedule: ScheduleBody | None = None
-    target: TargetPatch | None = None
+    target: AnyTargetPatch | None = None
     payload: Any = None
     name: Name | None = None
     description: Text | None = None
@@ -169,6 +212,60 @@ class TriggerBody(Body):
     as_of: Time | None = None
 
 
+Epoch = Annotated[int, Field(strict=True, ge=1, le=MAX_RUNS, description="as it was handed out with the run")]
+RunId = Annotated[str, Field(strict=True, max_length=256)]
+
+
+class PollBody(Body):
+    """`worker_id` names the process that asks, the same at each poll; `max_tasks` is how many it has room for."""
+
+    worker_id: Annotated[str, Field(strict=True, min_length=1, max_length=128, pattern=r"^[!-~]+$")]
+    wait_seconds: Annotated[Seconds, Field(ge=0, le=MAX_POLL_SECONDS)] = 0
+    max_tasks: Annotated[int, Field(strict=True, ge=1, le=MAX_TASKS)] | None = None
+
+
+class HeartbeatBody(Body):
+    """`progress` is kept for whoever goes on with the run, 4 KiB at most; without it, what was said last stands."""
+
+    epoch: Epoch
+    progress: Any = None
+
+
+class CompleteBody(Body):
+    """How it ended. 4 KiB of `result` are kept. FAILED, where `retryable`, is tried again as the retry policy says."""
+
+    epoch: Epoch
+    outcome: Literal["SUCCEEDED", "FAILED", "CANCELLED"]
+    result: Any = None
+    error: Annotated[str, Field(strict=True)] | None = None
+    retryable: Annotated[bool, Field(strict=True)] = True
+    retry_after_seconds: Annotated[Seconds, Field(ge=0, le=MAX_BACKOFF_MS / SECOND_MS)] = 0
+
+
+class ReleaseBody(Body):
+    epoch: Epoch
+
+
+class HeartbeatEntry(HeartbeatBody):
+    run_id: RunId
+
+
+class CompleteEntry(CompleteBody):
+    run_id: RunId
+
+
+class BatchHeartbeat(Body):
+    """Up to 50; each entry is a heartbeat with its `run_id`."""
+
+    heartbeats: Annotated[list[Any], Field(min_length=1, max_length=MAX_TASKS)]
+
+
+class BatchComplete(Body):
+    """Up to 50; each entry is a completion with its `run_id`."""
+
+    completions: Annotated[list[Any], Field(min_length=1, max_length=MAX_TASKS)]
+
+
 class PreviewBody(Body):
     schedule: ScheduleBody
     after: Time | None = None
@@ -194,7 +291,7 @@ _MUST: Final = {
     "bool_type": "must be true or false",
 }
 _SHOULD: Final = re.compile(r"(?:Input|String|List|Dictionary|Value|Tuple) should (?P<what>.*)", re.DOTALL)
-_TAGS: Final = frozenset({"ONCE", "CRON", "INTERVAL"})
+_TAGS: Final = frozenset({"ONCE", "CRON", "INTERVAL", "HTTP", "TASK_QUEUE"})
 
 
 def read(model: type[Model], value: Any) -> Model:
@@ -238,7 +335,7 @@ def _must(first: ErrorDetails) -> str:
     if kind in _MUST:
         return _MUST[kind]
     if kind.startswith("union_tag"):
-        return "must be ONCE, CRON or INTERVAL"
+        return "must be HTTP or TASK_QUEUE" if "target" in first["loc"] else "must be ONCE, CRON or INTERVAL"
     if kind in ("enum", "literal_error"):
         return f"must be {context['expected']}"
     if (said := _SHOULD.match(first["msg"])) is not None:

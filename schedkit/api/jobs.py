@@ -30,7 +30,7 @@ from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.who import cancel as cancelling
 from schedkit.engine.who import claim as claiming
 from schedkit.errors import Conflict, InvalidInput, Reason, SchedkitError
-from schedkit.model.jobs import Job, JobStatus, job_of
+from schedkit.model.jobs import Job, JobStatus, job_of, target_id_of, task_queue_of
 from schedkit.model.keys import RUN_PREFIX, Index, job_key, jobs_listing, run_id, run_key
 from schedkit.model.runs import RunStatus, run_of
 from schedkit.model.schedules import Once
@@ -109,8 +109,8 @@ async def list_jobs(
             (not status or job.status in status)
             and all(job.labels.get(key) == value for key, value in labels.items())
             and (job.name or "").startswith(name_prefix)
-            and (target_id is None or job.target.target_id == target_id)
-            and task_queue is None  # no job has a task queue yet
+            and (target_id is None or target_id_of(job.target) == target_id)
+            and (task_queue is None or task_queue_of(job.target) == task_queue)
             and (before is None or (job.next_run_at is not None and job.next_run_at < before))
         )
         return job_out(job, world.registered) if matches else None

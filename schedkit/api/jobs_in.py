@@ -12,7 +12,7 @@ from schedkit.engine.addresses import check_url
 from schedkit.engine.when import occurrences
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.errors import InvalidInput, NotFound, Reason, TooLarge
-from schedkit.model.jobs import MAX_PAYLOAD_BYTES, HttpTarget, Job, JobStatus, RetryPolicy
+from schedkit.model.jobs import MAX_PAYLOAD_BYTES, HttpTarget, Job, JobStatus, RetryPolicy, Target, TaskTarget
 from schedkit.model.schedules import Cron, Interval, Once, Schedule
 from schedkit.model.time import MAX_INSTANT, SECOND_MS, Instant, parse_rfc3339
 from schedkit.ports import World
@@ -157,8 +157,16 @@ def job_changed(job: Job, patch: bodies.JobPatch, world: World, now: Instant) ->
     return startable(replace(job, **changes))
 
 
-def target_in(body: bodies.TargetBody, world: World) -> HttpTarget:
+def target_in(body: bodies.TargetBody | bodies.TaskTargetBody, world: World) -> Target:
     """Raises InvalidInput (TARGET_NOT_ALLOWED, INVALID_HEADER), NotFound (TARGET_NOT_FOUND)."""
+    if isinstance(body, bodies.TaskTargetBody):
+        timeout = body.timeout_seconds
+        return TaskTarget(
+            body.task_queue,
+            body.task_type,
+            lease_ms=milliseconds(body.lease_seconds),
+            timeout_ms=milliseconds(timeout) if timeout is not None else None,
+        )
     if (body.url is None) == (body.target_id is None):
         raise InvalidInput(Reason.INVALID_ARGUMENT, "a target has either a url or a target_id", field="target")
     if body.url is not None:
@@ -191,9 +199,26 @@ def target_in(body: bodies.TargetBody, world: World) -> HttpTarget:
     )
 
 
-def target_changed(target: HttpTarget, patch: bodies.TargetPatch, world: World) -> HttpTarget:
-    """The target with the given fields changed; a new url replaces a target_id, and the reverse."""
-    given = {name: getattr(patch, name) for name in patch.model_fields_set}
+def target_changed(target: Target, patch: bodies.TargetPatch | bodies.TaskTargetPatch, world: World) -> Target:
+    """The target with the given fields changed; a new url replaces a target_id, and the reverse.
+
+    A target of the other kind replaces it whole: it says where it leads.
+    """
+    given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set}
+    before: dict[str, Any]
+    if isinstance(target, TaskTarget):
+        leads = {"type", "url", "target_id"} & given.keys()
+        if isinstance(patch, bodies.TargetPatch) and leads:
+            return target_in(bodies.read(bodies.TargetBody, given), world)
+        before = {
+            "task_queue": target.task_queue,
+            "task_type": target.task_type,
+            "lease_seconds": target.lease_ms / SECOND_MS,
+            "timeout_seconds": target.timeout_ms / SECOND_MS if target.timeout_ms is not None else None,
+        }
+        return target_in(bodies.read(bodies.TaskTargetBody, before | given), world)
+    if isinstance(patch, bodies.TaskTargetPatch):
+        return target_in(bodies.read(bodies.TaskTargetBody, given), world)
     before = {
         "url": target.url,
         "target_id": target.target_id,

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedkit.engine.when import zones
 from schedkit.engine.when.window import dispatch_at
-from schedkit.model.jobs import HttpTarget, Job, JobStatus, RetryPolicy
+from schedkit.model.jobs import Job, JobStatus, RetryPolicy, Target, TaskTarget
 from schedkit.model.keys import run_id
 from schedkit.model.runs import Attempt, Run
 from schedkit.model.schedules import Cron, Interval, Occurrence, Once, Schedule
@@ -63,6 +63,8 @@ def run_out(run: Run) -> dict[str, Any]:
         "job_id": run.job_id,
         "job_name": run.job_name,
         "target_id": run.target_id,
+        "task_queue": run.task_queue,
+        "task_type": run.task_type,
         "tenant_id": run.tenant_id,
         "scheduled_for": rfc3339(run.scheduled_for),
         "status": run.status.value,
@@ -77,6 +79,7 @@ def run_out(run: Run) -> dict[str, Any]:
         "triggered": run.triggered,
         "misfired": run.misfired,
         "attempts": [attempt_out(attempt) for attempt in run.attempts],
+        "progress": json.loads(run.progress) if run.progress is not None else None,
         "result": run.result,
         "started_at": time_out(first.started_at if first else None),
         "finished_at": time_out(run.finished_at),
@@ -148,7 +151,15 @@ def occurrence_out(occurrence: Occurrence, start_at: Instant) -> dict[str, Any]:
     }
 
 
-def target_out(target: HttpTarget, registered: Mapping[str, str]) -> dict[str, Any]:
+def target_out(target: Target, registered: Mapping[str, str]) -> dict[str, Any]:
+    if isinstance(target, TaskTarget):
+        return {
+            "type": "TASK_QUEUE",
+            "task_queue": target.task_queue,
+            "task_type": target.task_type,
+            "lease_seconds": seconds(target.lease_ms),
+            "timeout_seconds": seconds(target.timeout_ms) if target.timeout_ms is not None else None,
+        }
     where = {} if target.target_id is None else {"target_id": target.target_id, "path": target.path}
     return {
         "type": "HTTP",

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from schedkit.model.schedules import Cron, DayRule, GapPolicy, Interval, Once, RepeatPolicy, Schedule
-from schedkit.model.time import SECOND_MS, Instant
+from schedkit.model.time import DAY_MS, SECOND_MS, Instant
 from schedkit.model.writes import Item
 
 DEFAULT_TENANT: Final = "default"
@@ -17,6 +17,9 @@ MAX_PAYLOAD_BYTES: Final = 64 * 1_024
 MAX_ATTEMPTS: Final = 100
 MAX_BACKOFF_MS: Final = 900 * SECOND_MS  # a retry fits in one queue delay of 15 minutes
 MAX_TIMEOUT_MS: Final = 300 * SECOND_MS
+MIN_LEASE_MS: Final = 5 * SECOND_MS  # shorter, and one lost heartbeat would cost the lease
+MAX_LEASE_MS: Final = 3_600 * SECOND_MS
+MAX_TASK_TIMEOUT_MS: Final = 7 * DAY_MS
 MAX_WINDOW_MS: Final = 86_400 * SECOND_MS
 
 
@@ -88,6 +91,32 @@ class HttpTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskTarget:
+    """A task queue that workers poll (H4). `task_type` says which of a worker's functions it is for.
+
+    A worker holds a run for `lease_ms` from its last heartbeat, and for `timeout_ms` in all where that is given.
+    """
+
+    task_queue: str
+    task_type: str | None = None
+    lease_ms: int = 30 * SECOND_MS
+    timeout_ms: int | None = None
+
+
+Target = HttpTarget | TaskTarget
+
+
+def target_id_of(target: Target) -> str | None:
+    """The registered target that is called; None for a URL, and for a task queue."""
+    return target.target_id if isinstance(target, HttpTarget) else None
+
+
+def task_queue_of(target: Target) -> str | None:
+    """The queue in which its runs wait for a worker; None where they are called."""
+    return target.task_queue if isinstance(target, TaskTarget) else None
+
+
+@dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How often and how far apart a run is tried (F2). Times in ms."""
 
@@ -102,7 +131,7 @@ class Job:
 
     job_id: str
     schedule: Schedule
-    target: HttpTarget
+    target: Target
     created_at: Instant
     updated_at: Instant
     tenant_id: str = DEFAULT_TENANT
@@ -194,8 +223,13 @@ def _policies(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"gap": GapPolicy(values["gap"]), "repeat": RepeatPolicy(values["repeat"])}
 
 
-def _target_of(attributes: Mapping[str, Any]) -> HttpTarget:
-    return HttpTarget(**{name: value for name, value in attributes.items() if name != "type"})
+def _target_of(attributes: Mapping[str, Any]) -> Target:
+    kind = TaskTarget if attributes["type"] == _TARGET_TYPES[TaskTarget] else HttpTarget
+    return kind(**{name: value for name, value in attributes.items() if name != "type"})
+
+
+def _target_attributes(target: Target) -> dict[str, Any]:
+    return {"type": _TARGET_TYPES[type(target)]} | _attributes_of(_TARGET_FIELDS[type(target)], target)
 
 
 def _attributes_of(names: tuple[str, ...], value: Any) -> dict[str, Any]:
@@ -208,7 +242,8 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 
 # Looked up once: a scheduler encodes and decodes jobs several times for each run.
 _FIELDS: Final = _names(Job)
-_TARGET_FIELDS: Final = _names(HttpTarget)
+_TARGET_TYPES: Final[dict[type[Any], str]] = {HttpTarget: "HTTP", TaskTarget: "TASK_QUEUE"}
+_TARGET_FIELDS: Final = {kind: _names(kind) for kind in _TARGET_TYPES}
 _RETRY_FIELDS: Final = _names(RetryPolicy)
 _SCHEDULE_TYPES: Final[dict[type[Any], str]] = {Once: "ONCE", Cron: "CRON", Interval: "INTERVAL"}
 _SCHEDULE_FIELDS: Final = {kind: _names(kind) for kind in _SCHEDULE_TYPES}
@@ -223,7 +258,7 @@ _ENUMS: Final[dict[str, type[StrEnum]]] = {
 }
 _ENCODE: Final[dict[str, Callable[[Any], Any]]] = {
     "schedule": schedule_attributes,
-    "target": lambda target: {"type": "HTTP"} | _attributes_of(_TARGET_FIELDS, target),
+    "target": _target_attributes,
     "retry": lambda retry: _attributes_of(_RETRY_FIELDS, retry),
     "labels": lambda labels: dict(labels) or None,
     "notes": lambda notes: list(notes) or None,

@@ -2,9 +2,10 @@
 
     item   partition           sort                     timer          listed under           dead under
     job    JOB#<job_id>        JOB                      D#<shard>      JOBS#<tenant>
-    run    JOB#<job_id>        RUN#<scheduled_for>      L# or R#       RUNS#<tenant>          DEAD#<tenant>
+    run    JOB#<job_id>        RUN#<scheduled_for>      L# R# Q# H#    RUNS#<tenant>          DEAD#<tenant>
     name   NAME#<tenant>       <name>
     key    KEY#<tenant>        <Idempotency-Key>
+    pulse  PULSE               <node>
 
 An item has at most one timer (one index, one rule: its next one), one listing and one place among the dead letters.
 Hashes are blake2b, so that they are the same on every machine and in every version of Python.
@@ -23,6 +24,7 @@ from schedkit.model.writes import Key
 
 JOB_SORT: Final = "JOB"
 RUN_PREFIX: Final = "RUN#"
+PULSES: Final = "PULSE"
 JOB_ID_PREFIX: Final = "job_"
 PLACEMENT_GROUPS: Final = 1_024
 RETENTION_MS: Final = 30 * DAY_MS  # what has ended is kept this long in the store
@@ -41,6 +43,8 @@ class TimerKind(StrEnum):
     DUE = "D"
     LEASE = "L"
     RETRY = "R"
+    TASK = "Q"  # it waits in a task queue for a worker
+    HELD = "H"  # a worker's lease ends: the reaper's alone, never in buckets or queues (H5)
 
 
 class Index(StrEnum):
@@ -85,6 +89,16 @@ def run_key(job_id: str, scheduled_for: Instant) -> Key:
 
 def name_key(tenant_id: str, name: str) -> Key:
     return Key(f"NAME#{tenant_id}", name)
+
+
+def pulse_key(node: str) -> Key:
+    """What the API of one process has heard from workers."""
+    return Key(PULSES, node)
+
+
+def task_queue_line(tenant_id: str, task_queue: str) -> str:
+    """The name of a tenant's task queue among all tenants' queues."""
+    return f"{tenant_id}/{task_queue}"
 
 
 def idempotency_key_key(tenant_id: str, idempotency_key: str) -> Key:

@@ -10,7 +10,10 @@
                                  ├── lease ended, at most once ─────────────► UNKNOWN
                                  └── reclaim: lease ended > 5 s ago ────────► RUNNING
 
-Every arrow is one conditional write, and every arrow into RUNNING raises the epoch.
+      (none) ── due, triggered ──► RETRY_WAIT ── a worker's claim ──► RUNNING ── lease ended, released ──► RETRY_WAIT
+
+Runs for workers wait in RETRY_WAIT for each claim, the first one too. Every arrow is one conditional write, and every
+arrow into RUNNING raises the epoch.
 """
 
 from __future__ import annotations
@@ -20,13 +23,14 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Final
 
-from schedkit.model.jobs import DEFAULT_TENANT, Job, Priority
-from schedkit.model.keys import runs_listing, sortable
+from schedkit.model.jobs import DEFAULT_TENANT, Job, Priority, TaskTarget, target_id_of, task_queue_of
+from schedkit.model.keys import TimerKind, runs_listing, sortable, task_queue_line, timer_partition
 from schedkit.model.time import SECOND_MS, Instant
 from schedkit.model.writes import Item
 
 MAX_KEPT_ATTEMPTS: Final = 120  # 100 attempts at most, plus reclaims; the oldest go first
 MAX_RESULT_BYTES: Final = 4 * 1_024
+MAX_PROGRESS_BYTES: Final = 4 * 1_024
 RECLAIM_MARGIN_MS: Final = 5 * SECOND_MS  # a lease has ended when it ended this long ago: 5 x the offset we alarm at
 
 
@@ -51,6 +55,7 @@ class AttemptOutcome(StrEnum):
     LEASE_EXPIRED = "LEASE_EXPIRED"
     CANCELLED = "CANCELLED"
     UNKNOWN = "UNKNOWN"
+    RELEASED = "RELEASED"  # its worker gave it back unfinished, for another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,8 @@ class Run:
     tenant_id: str = DEFAULT_TENANT
     job_name: str | None = None
     target_id: str | None = None  # of the registered target it was made for
+    task_queue: str | None = None  # the queue in which it waits for a worker
+    task_type: str | None = None
     priority: Priority = Priority.DEFAULT
     due_at: Instant = 0  # scheduled_for + offset: the earliest start (W6)
     epoch: int = 0
@@ -90,6 +97,7 @@ class Run:
     triggered: bool = False  # asked for by hand, outside the schedule
     payload: str | None = None  # triggered with a payload of its own
     attempts: tuple[Attempt, ...] = ()
+    progress: str | None = None  # JSON: what its worker reported last, kept for the next one
     result: str | None = None
     reason: str | None = None  # why it was SKIPPED, CANCELLED, FAILED or UNKNOWN
     misfired: bool = False
@@ -105,7 +113,9 @@ def new_run(job: Job, scheduled_for: Instant, due_at: Instant, status: RunStatus
         status=status,
         tenant_id=job.tenant_id,
         job_name=job.name,
-        target_id=job.target.target_id,
+        target_id=target_id_of(job.target),
+        task_queue=task_queue_of(job.target),
+        task_type=job.target.task_type if isinstance(job.target, TaskTarget) else None,
         priority=job.priority,
         due_at=due_at,
         created_at=now,
@@ -115,6 +125,16 @@ def new_run(job: Job, scheduled_for: Instant, due_at: Instant, status: RunStatus
 def listing(run: Run) -> dict[str, Any]:
     """Where a run stands among its tenant's runs: by its time, from its first write on."""
     return {"listed_partition": runs_listing(run.tenant_id), "listed_at": sortable(run.scheduled_for)}
+
+
+def waiting_timer(run: Run, shards: int, at: Instant) -> dict[str, Any]:
+    """The timer of a run in RETRY_WAIT: for an executor's next call, or for the first worker that asks its queue."""
+    kind = TimerKind.RETRY if run.task_queue is None else TimerKind.TASK
+    return {
+        "timer_partition": timer_partition(kind, run.job_id, shards),
+        "timer_at": at,
+        "task_line": task_queue_line(run.tenant_id, run.task_queue) if run.task_queue is not None else None,
+    }
 
 
 def run_attributes(run: Run) -> dict[str, Any]:

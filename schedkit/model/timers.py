@@ -19,6 +19,12 @@ class Timer:
     key: Key
     kind: TimerKind
     priority: Priority = Priority.DEFAULT
+    task_queue: str | None = None  # TASK: the tenant's queue in which it waits for a worker
+
+    @property
+    def carried(self) -> bool:
+        """It goes through buckets and queues; a worker's lease is looked at by the reaper, in the store."""
+        return self.kind is not TimerKind.HELD
 
     @property
     def order(self) -> tuple[Instant, Key]:
@@ -31,7 +37,8 @@ def timer_of(key: Key, item: Item) -> Timer | None:
     if partition is None:
         return None
     kind = TimerKind(partition.partition("#")[0])
-    return Timer(item["timer_at"], key, kind, priority_of(item.get("priority")))
+    line = item.get("task_line") if kind is TimerKind.TASK else None
+    return Timer(item["timer_at"], key, kind, priority_of(item.get("priority")), line)
 
 
 def priority_of(text: str | None) -> Priority:

@@ -2,6 +2,7 @@
 
     due      plan ─► Start ─► claim ─► advance ─► call ─► judge ─► settle
                   └► Skip, Hold, Close, AutoResume: one write, and look again
+              └► and for a task queue: advance and ready in one write; a worker claims it (workers.py)
     retry    RETRY_WAIT ─► claim ─► is the job still wanted? ─► call ─► judge ─► settle
     lease    RUNNING and its holder is lost ─► reclaim ─► call …, or UNKNOWN, or FAILED
 
@@ -13,36 +14,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from schedkit.engine.failure import reap as reaping
 from schedkit.engine.failure.retry import judge
 from schedkit.engine.when import advance as advancing
 from schedkit.engine.when.operate import resume
-from schedkit.engine.when.plan import LOOK_AGAIN_MS, AutoResume, Close, Hold, NotDue, Skip, Start, plan
+from schedkit.engine.when.plan import AutoResume, Close, Hold, NotDue, Skip, Start, plan
 from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.who import cancel as cancelling
 from schedkit.engine.who import claim as claiming
+from schedkit.engine.who import handing
 from schedkit.engine.who.claim import Holder
-from schedkit.errors import StoreUnavailable
-from schedkit.model.calls import Dead, Unknown, Verdict
-from schedkit.model.jobs import Job, JobStatus, OverlapPolicy, job_of
-from schedkit.model.keys import TimerKind, job_key, run_key
-from schedkit.model.runs import RECLAIM_MARGIN_MS, Run, RunStatus, run_of
+from schedkit.model.calls import Dead, Unknown
+from schedkit.model.jobs import HttpTarget, Job, JobStatus, TaskTarget, job_of
+from schedkit.model.keys import TimerKind, run_key
+from schedkit.model.runs import Run, RunStatus, run_of
 from schedkit.model.time import MINUTE_MS, Instant
 from schedkit.model.timers import Timer
-from schedkit.model.writes import Applied, Key, Refused, Write
+from schedkit.model.writes import Applied, Key, Refused
 from schedkit.ports import World
 from schedkit.roles.calling import call_of
+from schedkit.roles.settling import Settled, Settling, said
 
 TOKEN_BYTES: Final = 12  # chance enough that no two claims ever share a token
 LONGEST_WAIT_MS: Final = 1_000  # a wall clock that is set by seconds is noticed within this
-STORE_PATIENCE_MS: Final = 10_000  # before a claim no lease is running; after this the message goes back
 
 log = logging.getLogger(__name__)
-
-Settled = Callable[[Run], None]
 
 
 class Executor:
@@ -51,7 +49,7 @@ class Executor:
     def __init__(self, world: World, settled: Settled = lambda run: None) -> None:
         """`settled` hears of every attempt that ended, with the run as it then stands."""
         self._world = world
-        self._settled = settled
+        self._settling = Settling(world, settled)
         self._holding: dict[Key, Run] = {}
 
     async def handle(self, timer: Timer) -> int | None:
@@ -86,35 +84,29 @@ class Executor:
 
     async def _due(self, key: Key) -> None:
         world = self._world
-        while (job := await self._job(key)) is not None:
-            previous = await self._run_of(job, job.last_run)
+        while (job := await self._settling.job(key)) is not None:
+            previous = await self._settling.run_at(job, job.last_run)
             unended = await self._unended(job, previous)
             now = world.clock.now()
             match plan(job, unended is not None, now):
                 case NotDue():
-                    return await self._look_later(job, unended, now) if advancing.waits_for_run(job) else None
+                    return await self._settling.look_later(job, unended, now) if advancing.waits_for_run(job) else None
                 case Close():
-                    return await self._close(job, previous, now)
+                    return await self._settling.close(job, previous, now)
                 case AutoResume():
-                    await self._commit(resume(job, None, world.shards, now))
+                    await self._settling.commit(resume(job, None, world.shards, now))
                 case Hold():
-                    await self._commit(advancing.hold(job, world.shards, now))
+                    await self._settling.commit(advancing.hold(job, world.shards, now))
                 case Skip() as skip:
                     await self._skip(job, skip, now)
                 case Start() as start:
-                    if await self._start(job, start, now):
+                    start_it = self._hand_over if isinstance(job.target, TaskTarget) else self._start
+                    if await start_it(job, start, now):
                         return None
-
-    async def _run_of(self, job: Job, scheduled_for: Instant | None) -> Run | None:
-        """One of the job's earlier runs, where it matters: for the overlap rule, and at the end of the schedule."""
-        if scheduled_for is None or (job.overlap is OverlapPolicy.ALLOW and not advancing.waits_for_run(job)):
-            return None
-        item = await self._world.store.get(run_key(job.job_id, scheduled_for))
-        return run_of(item) if item is not None else None
 
     async def _unended(self, job: Job, previous: Run | None) -> Run | None:
         """The previous run, or the one triggered by hand, that has no final state yet (W13)."""
-        for run in (previous, await self._run_of(job, job.last_triggered)):
+        for run in (previous, await self._settling.run_at(job, job.last_triggered)):
             if run is not None and not run.status.final:
                 return run
         return None
@@ -129,7 +121,7 @@ class Executor:
         records = [claiming.skip(job, at, dispatch_at(job, at), skip.reason, now) for at in skip.occurrences]
         move = advancing.pass_by(job, skip.occurrences[-1], world.shards, now, held=skip.held, reason=skip.reason)
         while True:
-            match await self._commit(move, *records):
+            match await self._settling.commit(move, *records):
                 case Refused(index=0):
                     return
                 case Refused(index=index, current=current):
@@ -141,23 +133,6 @@ class Executor:
                 case Applied():
                     return
 
-    async def _close(self, job: Job, previous: Run | None, now: Instant) -> None:
-        """The schedule is at its end: the job ends if its last run has, and waits for it otherwise."""
-        if previous is None:
-            await self._commit(advancing.finish(job, RunStatus.SKIPPED, job.status_reason, now))
-        elif previous.status.final:
-            await self._commit(advancing.finish(job, previous.status, previous.reason, now))
-        else:
-            await self._look_later(job, previous, now)
-
-    async def _look_later(self, job: Job, run: Run | None, now: Instant) -> None:
-        """The end of this run wakes the job; should that be lost, a timer does. A held one may wait for its place."""
-        if run is not None:
-            at = max(run.not_before or run.lease_expires_at or now, now + LOOK_AGAIN_MS)
-        else:
-            at = now + LOOK_AGAIN_MS if job.held is None else dispatch_at(job, job.held)
-        await self._commit(advancing.look_again(job, self._world.shards, at))
-
     async def _start(self, job: Job, start: Start, now: Instant) -> bool:
         """Claim first, then advance, then call: rules 3 to 6. False where the job should be looked at again."""
         world = self._world
@@ -166,13 +141,28 @@ class Executor:
         write = claiming.claim(
             job, start.scheduled_for, due_at, misfired=start.misfired, holder=holder, shards=world.shards, now=now
         )
-        run = claiming.won(await self._commit(write), holder)
+        run = claiming.won(await self._settling.commit(write), holder)
         if run is None:  # it was claimed before, by one that may have crashed before it advanced the job
-            return isinstance(await self._commit(advancing.advance(job, start, world.shards, now)), Applied)
-        self._said(run, "claim")
+            return isinstance(await self._settling.commit(advancing.advance(job, start, world.shards, now)), Applied)
+        said(run, "claim")
         advanced = await self._advance(job, start, run)
         await (self._call(run, advanced) if advanced is not None else self._abandoned(run))
         return True
+
+    async def _hand_over(self, job: Job, start: Start, now: Instant) -> bool:
+        """The run waits in its task queue, and the job goes on: both in one write. False: look at the job again."""
+        shards = self._world.shards
+        due_at = dispatch_at(job, start.scheduled_for)
+        move = advancing.advance(job, start, shards, now)
+        made = handing.ready(job, start.scheduled_for, due_at, misfired=start.misfired, shards=shards, now=now)
+        match await self._settling.commit(move, made):
+            case Applied(items=(_, item)):
+                said(run_of(item), "ready")
+                return True
+            case Refused(index=0):
+                return False
+            case _:  # its run is there: it was claimed when the job still had a URL, by one that crashed after it
+                return isinstance(await self._settling.commit(move), Applied)
 
     async def _advance(self, job: Job, start: Start, run: Run) -> Job | None:
         """The job after it went on, or None where it was cancelled, paused or moved away before our claim landed."""
@@ -180,7 +170,7 @@ class Executor:
         scheduled_for = start.scheduled_for
         while True:
             write = advancing.advance(job, start, world.shards, world.clock.now())
-            outcome = await self._commit_while_held(run, write)
+            outcome = await self._settling.commit_while_held(run, write)
             if isinstance(outcome, Applied):
                 return job_of(outcome.item)
             assert outcome.current is not None, "jobs are never deleted"
@@ -197,30 +187,33 @@ class Executor:
 
     async def _retry(self, key: Key) -> None:
         world = self._world
-        run, job = await self._run_and_job(key)
+        run, job = await self._settling.run_and_job(key)
         now = world.clock.now()
         if run is None or run.status is not RunStatus.RETRY_WAIT or run.not_before is None or run.not_before > now:
             return
         if (reason := cancelling.unwanted(run, job, retried=True)) is not None:
-            outcome = await self._commit(cancelling.cancel_waiting(run, reason, now))
-            return await self._look(job, run_of(outcome.item)) if isinstance(outcome, Applied) else None
+            outcome = await self._settling.commit(cancelling.cancel_waiting(run, reason, now))
+            return await self._settling.look(job, run_of(outcome.item)) if isinstance(outcome, Applied) else None
+        if not handing.belongs(run, job):
+            await self._settling.commit(handing.reroute(run, job, shards=world.shards, now=now))
+            return
         holder = self._holder()
         write = claiming.claim_retry(run, job, holder=holder, shards=world.shards, now=now)
-        claimed = claiming.won(await self._commit(write), holder)
+        claimed = claiming.won(await self._settling.commit(write), holder)
         if claimed is None:
             return
-        self._said(claimed, "claim")
+        said(claimed, "claim")
         await self._call_if_wanted(claimed, retried=True)
 
     async def _lease(self, key: Key) -> None:
         world = self._world
-        run, job = await self._run_and_job(key)
+        run, job = await self._settling.run_and_job(key)
         if run is None or run.status is not RunStatus.RUNNING:
             return
         now = world.clock.now()
         mine = self._holding.get(key)
         if mine is not None and mine.epoch == run.epoch:  # we are calling it: it is our clock that went ahead
-            await self._commit(claiming.extend(run, job, shards=world.shards, now=now))
+            await self._settling.commit(claiming.extend(run, job, shards=world.shards, now=now))
             return
         match reaping.reap(run, job.delivery, now):
             case reaping.Wait():
@@ -228,12 +221,12 @@ class Executor:
             case reaping.Reclaim():
                 holder = self._holder()
                 write = claiming.reclaim(run, job, holder=holder, shards=world.shards, now=now)
-                claimed = claiming.won(await self._commit(write), holder)
+                claimed = claiming.won(await self._settling.commit(write), holder)
                 if claimed is not None:
-                    self._said(claimed, "reclaim")
+                    said(claimed, "reclaim")
                     await self._call_if_wanted(claimed)
             case Dead() | Unknown() as verdict:
-                await self._settle(run, job, verdict, None)
+                await self._settling.settle(run, job, verdict, None)
 
     async def _call_if_wanted(self, run: Run, *, retried: bool = False) -> None:
         """After the claim the job is read again: a cancel that was acknowledged before it stops the call (I4), and a
@@ -242,9 +235,9 @@ class Executor:
         Where the job still stands at this occurrence, the holder before us was lost between its claim and its advance,
         and the advance is ours to do.
         """
-        job = await self._job_while_held(run)
+        job = await self._settling.job_while_held(run)
         if job is None or run.cancel_requested or cancelling.unwanted(run, job, retried=retried) is not None:
-            return await self._abandon(run, job)
+            return await self._settling.abandon(run, job)
         if not (retried or run.triggered) and run.scheduled_for in (job.held, job.next_run_at):
             left_to_us = job.status is JobStatus.SCHEDULED
             advanced = await self._advance(job, advancing.claimed(run, job), run) if left_to_us else None
@@ -255,14 +248,7 @@ class Executor:
 
     async def _abandoned(self, run: Run) -> None:
         """Its job would not go on with it: read why, and give the run up."""
-        await self._abandon(run, await self._job_while_held(run))
-
-    async def _abandon(self, run: Run, job: Job | None) -> None:
-        """Claimed, but the job was taken away meanwhile: nothing is called."""
-        write = cancelling.cancel_claimed(run, cancelling.taken_away(run, job), self._world.clock.now())
-        outcome = await self._commit_while_held(run, write)
-        if job is not None and isinstance(outcome, Applied):
-            await self._look(job, run_of(outcome.item))
+        await self._settling.abandon(run, await self._settling.job_while_held(run))
 
     # ── calling and settling ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -283,11 +269,16 @@ class Executor:
 
     async def _call_held(self, run: Run, job: Job) -> None:
         world = self._world
-        if (now := world.clock.now()) + job.target.timeout_ms > (run.lease_expires_at or now):  # it would outlive it
-            outcome = await self._commit(claiming.extend(run, job, shards=world.shards, now=now))
+        if not isinstance(job.target, HttpTarget):  # edited since the claim: a worker's now
+            let_go = handing.give_back(run, lost=False, shards=world.shards, now=world.clock.now())
+            await self._settling.commit_while_held(run, let_go)
+            return
+        timeout_ms = job.target.timeout_ms
+        if (now := world.clock.now()) + timeout_ms > (run.lease_expires_at or now):  # it would outlive it
+            outcome = await self._settling.commit(claiming.extend(run, job, shards=world.shards, now=now))
             longer = claiming.won(outcome, Holder(world.node, run.claim_token or ""))
-            if longer is None or now + job.target.timeout_ms > (longer.lease_expires_at or now):
-                return self._said(run, "lease lost before the call", logging.WARNING)
+            if longer is None or now + timeout_ms > (longer.lease_expires_at or now):
+                return said(run, "lease lost before the call", logging.WARNING)
             run = longer
         while (called_at := world.clock.now()) < run.due_at:  # the clock was set back after the claim (C2)
             await world.clock.sleep(min(run.due_at - called_at, LONGEST_WAIT_MS))
@@ -296,103 +287,14 @@ class Executor:
         verdict = judge(
             reply, attempt=run.attempt, policy=job.retry, delivery=job.delivery, now=now, draw=world.chance.draw()
         )
-        await self._settle(run, job, verdict, called_at)
-
-    async def _settle(self, run: Run, job: Job, verdict: Verdict, called_at: Instant | None) -> None:
-        """Record the end of this attempt, if the epoch is still ours; then let the job know."""
-        world = self._world
-        payload = run.payload if run.payload is not None else job.payload
-        while True:
-            now = world.clock.now()
-            write = claiming.settle(run, verdict, called_at=called_at, shards=world.shards, now=now, payload=payload)
-            ending = await self._ending(run, write, now)
-            outcome = await self._commit_while_held(run, write, *ending)
-            if isinstance(outcome, Applied):
-                break
-            if outcome.index > 0:
-                continue  # the job changed between our look and our write: look again
-            assert outcome.current is not None, "a run that was claimed is there"
-            current = run_of(outcome.current)
-            if current.epoch != run.epoch or current.status is not RunStatus.RUNNING:
-                if current.epoch == run.epoch and current.status == write.changes["status"]:
-                    return await self._heard(job, current, write.arrow)  # by us, in a write whose reply was lost
-                return self._said(run, "stale write refused", logging.WARNING)
-            run = current  # a cancel was requested while we called: decide again with it
-        await self._heard(job, run_of(outcome.item), write.arrow)
-
-    async def _ending(self, run: Run, settled: Write, now: Instant) -> list[Write]:
-        """The end of the job, where it ends with this run: both become true together, so nobody sees one without it."""
-        status = RunStatus(settled.changes["status"])
-        try:
-            job = await self._job(job_key(run.job_id)) if status.final else None
-        except StoreUnavailable:
-            return []  # the settling waits for the store; the job is looked at after it
-        if job is None or job.held is not None or not advancing.waits_for_run(job) or job.last_run != run.scheduled_for:
-            return []
-        return [advancing.finish(job, status, settled.changes["reason"], now)]
-
-    async def _heard(self, job: Job, settled: Run, arrow: str) -> None:
-        """An attempt has been recorded: tell those who listen, and the job."""
-        self._said(settled, arrow)
-        self._settled(settled)
-        if settled.status.final:
-            await self._look(job, settled)
-
-    async def _look(self, job: Job, ended: Run) -> None:
-        """This run of the job has ended: let what it held back come up, or end the job."""
-        world = self._world
-        fresh = await self._job(job_key(job.job_id))
-        if fresh is None or not advancing.waits_for_run(fresh):
-            return
-        now = world.clock.now()
-        if fresh.held is not None:
-            await self._commit(advancing.look_again(fresh, world.shards, now))
-        else:
-            is_last = fresh.last_run == ended.scheduled_for
-            await self._close(fresh, ended if is_last else await self._run_of(fresh, fresh.last_run), now)
+        await self._settling.settle(run, job, verdict, called_at)
 
     # ── small things ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _job(self, key: Key) -> Job | None:
-        item = await self._world.store.get(key)
-        return job_of(item) if item is not None else None
-
-    async def _job_while_held(self, run: Run) -> Job | None:
-        """A claim that is given up for one failed read costs its whole lease, so the read is tried again."""
-        item = await self._world.get_by(_last_write_by(run, self._world.clock.now()), job_key(run.job_id))
-        return job_of(item) if item is not None else None
-
-    async def _run_and_job(self, key: Key) -> tuple[Run | None, Job]:
-        item = await self._world.store.get(key)
-        run = run_of(item) if item is not None else None
-        job = await self._job(Key(key.partition, job_key("").sort))
-        assert job is not None, "a run stands under its job"
-        return run, job
-
-    async def _commit(self, *writes: Write) -> Applied | Refused:
-        return await self._world.commit_by(self._world.clock.now() + STORE_PATIENCE_MS, *writes)
-
-    async def _commit_while_held(self, run: Run, *writes: Write) -> Applied | Refused:
-        """Every write after a claim is tried again while the lease lives, since it is idempotent."""
-        return await self._world.commit_by(_last_write_by(run, self._world.clock.now()), *writes)
-
     def _holder(self) -> Holder:
         return Holder(self._world.node, self._world.chance.bytes(TOKEN_BYTES).hex())
-
-    def _said(self, run: Run, arrow: str, level: int = logging.DEBUG) -> None:
-        lag_ms = run.attempts[-1].lag_ms if run.attempts else None
-        log.log(
-            level,
-            "%s job=%s scheduled_for=%d epoch=%d attempt=%d lag_ms=%s",
-            *(arrow, run.job_id, run.scheduled_for, run.epoch, run.attempt, lag_ms),
-        )
 
 
 def _stands_for(run: Run) -> bool:
     """It is the run of its occurrence: neither asked for by hand, nor given up before it was called."""
     return not run.triggered and run.status not in (RunStatus.CANCELLED, RunStatus.SKIPPED)
-
-
-def _last_write_by(run: Run, now: Instant) -> Instant:
-    """When a holder stops trying: it may be wrong about the time by as much as others wait for it."""
-    return (run.lease_expires_at or now) - RECLAIM_MARGIN_MS

@@ -24,6 +24,8 @@ STORE_PAUSE_MS: Final = 1_000
 MARK_LOOKED_AT_MS: Final = 10_000  # I13: everything is back 45 s after a total loss, the load itself included
 SWEEP_AGES_MS: Final = tuple(MINUTE_MS << doublings for doublings in range(11) if MINUTE_MS << doublings <= DAY_MS)
 
+CARRIED: Final = tuple(kind for kind in TimerKind if kind is not TimerKind.HELD)  # the reaper looks at those itself
+
 log = logging.getLogger(__name__)
 
 
@@ -74,7 +76,7 @@ class Loader:
                     partition, since=max(0, since), until=now - age_ms, limit=PAGE, after=last
                 ):
                     await world.queue.send(page)
-                    found += len(page)
+                    found += sum(timer.kind is not TimerKind.TASK for timer in page)  # a task may wait for its worker
                     last = page[-1]
         self._swept_at = now
         return found
@@ -108,4 +110,4 @@ class Loader:
                 continue
 
     def _partitions(self) -> list[str]:
-        return [f"{kind}#{shard}" for kind in TimerKind for shard in range(self._world.shards)]
+        return [f"{kind}#{shard}" for kind in CARRIED for shard in range(self._world.shards)]

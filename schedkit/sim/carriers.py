@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -153,11 +153,11 @@ class _Line:
 
 
 class QueueServer:
-    """At least once, roughly in order."""
+    """At least once, roughly in order: a line for each priority, and for each task queue."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
-        self._lines = {priority: _Line() for priority in Priority}
+        self._lines: defaultdict[str, _Line] = defaultdict(_Line)
         self._chance = ground.chance("queue")
         self.down = False
 
@@ -182,12 +182,12 @@ class QueueServer:
                 self._ground.nemesis("duplicate", "queue")
                 self._show(Message(timer), delay_ms + self._chance.random() * LONGEST_REORDER_MS)
 
-    def receive(self, priority: Priority, limit: int) -> asyncio.Future[list[Message]]:
+    def receive(self, name: str, limit: int, wait_ms: int = LONG_POLL_MS) -> asyncio.Future[list[Message]]:
         """What is visible, or what becomes so within the long poll; empty after it."""
         answer: asyncio.Future[list[Message]] = self._ground.loop.create_future()
-        line = self._lines[priority]
+        line = self._lines[name]
         line.waiting.append((answer, min(limit, LARGEST_RECEIVE)))
-        self._ground.later(LONG_POLL_MS, self._end_poll, line, answer)
+        self._ground.later(min(wait_ms, LONG_POLL_MS), self._end_poll, line, answer)
         self._serve(line)
         return answer
 
@@ -209,7 +209,7 @@ class QueueServer:
             self._ground.later(delay_ms, self._show, message)
         elif not message.gone:
             message.hidden = False
-            line = self._lines[message.timer.priority]
+            line = self._lines[message.timer.task_queue or message.timer.priority]
             line.visible.append(message)
             self._serve(line)
 
@@ -260,11 +260,12 @@ class QueueLine:
         while True:
             poll = await self.wire.ask("receive", lambda: server.receive(priority, limit), server.down)
             if messages := await poll:
-                break
-        for message in messages:
-            self._in_hand.setdefault(message.timer, []).append(message)
-            _tell(self._ground, self._node, "queue.receive", message.timer)
-        return tuple(message.timer for message in messages)
+                return self._received(messages)
+
+    async def take(self, task_line: str, limit: int, wait_ms: int) -> tuple[Timer, ...]:
+        server = self._server
+        poll = await self.wire.ask("take", lambda: server.receive(task_line, limit, wait_ms), server.down)
+        return self._received(await poll)
 
     async def done(self, timer: Timer) -> None:
         message = self._receipt(timer)
@@ -274,6 +275,12 @@ class QueueLine:
     async def again(self, timer: Timer, delay_ms: int) -> None:
         put_off = partial(self._server.again, self._node, self._receipt(timer), timer, delay_ms)
         await self.wire.ask("again", put_off, self._server.down)
+
+    def _received(self, messages: Sequence[Message]) -> tuple[Timer, ...]:
+        for message in messages:
+            self._in_hand.setdefault(message.timer, []).append(message)
+            _tell(self._ground, self._node, "queue.receive", message.timer)
+        return tuple(message.timer for message in messages)
 
     def _receipt(self, timer: Timer) -> Message | None:
         receipts = self._in_hand.get(timer)

@@ -27,8 +27,10 @@ from schedkit.roles.executor import Executor
 from schedkit.roles.loader import Loader
 from schedkit.roles.meter import Meter
 from schedkit.roles.pool import Pool
+from schedkit.roles.reaper import Reaper
 from schedkit.roles.recovery import recount_all, release_lost
 from schedkit.roles.retention import Retention
+from schedkit.roles.workers import Workers
 from schedkit.sim.carriers import BucketLine, BucketServer, QueueLine, QueueServer
 from schedkit.sim.faults import LONGEST_STOP_MS, SKEW_MS, Profile
 from schedkit.sim.ground import TARGETS, Chance, Ground, SimClock, Wire
@@ -175,7 +177,7 @@ class Fleet:
         """Let go of every world: the web framework remembers the apps that it has seen, for ever."""
         for member in self.members:
             if member.app is not None:
-                member.app.state.world = member.app.state.vitals = None
+                member.app.state.world = member.app.state.vitals = member.app.state.workers = None
                 member.app = None
 
     def doors(self) -> list[Member]:
@@ -232,12 +234,15 @@ class Fleet:
             serving.append(Dispatcher(world))
         if "executor" in member.roles:
             serving += [Pool(world, priority, executor.handle, self._slots) for priority in Priority]
+            serving.append(Reaper(world, meter.settled))
         member.tasks = [asyncio.create_task(self._serve(member.name, role)) for role in serving]
         if "api" in member.roles:
+            workers = Workers(world, meter.settled)
             vitals = Vitals(self._profile, "simulated", world.clock.now(), lambda: None, dict, meter.text)
             if member.app is None:
-                member.app = make_app(world, vitals)
-            member.app.state.world, member.app.state.vitals = world, vitals  # making one takes longer than its life
+                member.app = make_app(world, vitals, workers)
+            state = member.app.state  # making an app takes longer than its life
+            state.world, state.vitals, state.workers = world, vitals, workers
             member.serving = True
 
     async def _serve(self, name: str, role: Serves) -> None:

@@ -36,7 +36,9 @@ from schedkit.roles.executor import Executor
 from schedkit.roles.loader import Loader
 from schedkit.roles.meter import Meter
 from schedkit.roles.pool import Pool
+from schedkit.roles.reaper import Reaper
 from schedkit.roles.retention import Retention
+from schedkit.roles.workers import Workers
 
 SLOTS = 100
 GRACE_MS = 5_000
@@ -72,9 +74,9 @@ async def live(node: str, database: Path, port: int) -> None:
     )
     world = failpoints.armed(plain, os.environ.get(failpoints.VARIABLE))
     meter = Meter(clock)
-    executor = Executor(world, meter.settled)
+    executor, reaper = Executor(world, meter.settled), Reaper(world, meter.settled)
     pools = [Pool(world, priority, executor.handle, SLOTS) for priority in Priority]
-    roles: list[Serves] = [Loader(world), Dispatcher(world), ClockWatch(world), Retention(world), *pools]
+    roles: list[Serves] = [Loader(world), Dispatcher(world), ClockWatch(world), Retention(world), reaper, *pools]
     tasks = [asyncio.create_task(role.serve(), name=type(role).__name__) for role in roles]
     server = _server(world, meter, store)
     serving = asyncio.create_task(server.serve([listen(Settings(port=port))]))
@@ -96,7 +98,12 @@ async def live(node: str, database: Path, port: int) -> None:
 def _server(world: World, meter: Meter, store: SqliteStore) -> Server:
     vitals = Vitals("small", "shared", world.clock.now(), lambda: store.trouble, dict, meter.text)
     config = uvicorn.Config(
-        make_app(world, vitals), log_config=None, access_log=False, lifespan="off", server_header=False, ws="none"
+        make_app(world, vitals, Workers(world, meter.settled)),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        ws="none",
     )
     config.timeout_graceful_shutdown = 1
     return Server(config)

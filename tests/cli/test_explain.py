@@ -48,10 +48,10 @@ def test_every_reason_value_and_trap_has_an_entry_and_none_is_left_over() -> Non
         return {found for path in SOURCE.glob(place) for found in re.findall(pattern, path.read_text(encoding="utf-8"))}
 
     reasons = texts("engine/**/*.py", r'REASON_\w+: Final = "(\w+)"') | texts("engine/who/*.py", r'reason="([A-Z_]+)"')
-    assert of_kind("run reason") == {*reasons, AttemptOutcome.LEASE_EXPIRED} - set(RunStatus)
+    assert of_kind("run reason") == {*reasons, AttemptOutcome.LEASE_EXPIRED, AttemptOutcome.RELEASED} - set(RunStatus)
     assert of_kind("cron trap") == texts("engine/when/explain.py", r'Trap\(\s*"(\w+)"')
     policies = (MisfirePolicy, OverlapPolicy, Delivery, GapPolicy, RepeatPolicy)
-    assert of_kind("value") == {value for policy in policies for value in policy}
+    assert of_kind("value") == {value for policy in policies for value in policy} | {"TASK_QUEUE"}
 
 
 def test_what_is_not_built_yet_says_so() -> None:
@@ -72,7 +72,16 @@ def test_a_number_is_an_exit_code_or_the_codes_of_a_status(offline: Cli) -> None
 
 def test_every_word_of_the_contract_has_an_entry() -> None:
     wanted = {word.strip() for word in WORDS.replace("\n", " ").split(",")}
-    assert of_kind("word") == wanted | {"window", "simulation", "seed", "swarm"}
+    assert of_kind("word") == wanted | {
+        "window",
+        "simulation",
+        "seed",
+        "swarm",
+        "worker",
+        "task queue",
+        "heartbeat",
+        "reaper",
+    }
 
 
 def test_every_exit_code_is_explained() -> None:

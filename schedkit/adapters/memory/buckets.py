@@ -6,6 +6,7 @@ import asyncio
 import heapq
 from collections.abc import Sequence
 
+from schedkit.adapters.memory.waiting import first_of
 from schedkit.model.keys import TimerKind
 from schedkit.model.time import Instant
 from schedkit.model.timers import Timer
@@ -62,10 +63,4 @@ class MemoryBuckets:
         self._earlier.clear()
         if wait_ms <= 0:
             return
-        sleep = asyncio.ensure_future(self._clock.sleep(wait_ms))
-        earlier = asyncio.ensure_future(self._earlier.wait())
-        try:
-            await asyncio.wait((sleep, earlier), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleep.cancel()
-            earlier.cancel()
+        await first_of(self._clock.sleep(wait_ms), self._earlier.wait())

@@ -35,6 +35,10 @@ STEPS: Final = (
     CREATE INDEX dead ON items (dead_partition, dead_at, partition, sort) WHERE dead_partition IS NOT NULL;
     CREATE INDEX expires ON items (expires_at) WHERE expires_at IS NOT NULL;
     """,
+    # 2: which task queue a timer is for
+    """
+    ALTER TABLE items ADD COLUMN task_line TEXT
+    """,
 )
 VERSION: Final = len(STEPS)
 

@@ -78,14 +78,18 @@ class SqliteStore:
         self, partition: str, *, until: Instant, limit: int, since: Instant = 0, after: Timer | None = None
     ) -> tuple[Timer, ...]:
         start: tuple[Any, ...] = (after.at, *after.key) if after else (since, "", "")
+        kind = TimerKind(partition.partition("#")[0])
+        line = "task_line" if kind is TimerKind.TASK else "NULL"  # all else stands in the index
         rows = self._read(
-            "SELECT partition, sort, timer_at, priority FROM items WHERE timer_partition = ?"
+            f"SELECT partition, sort, timer_at, priority, {line} FROM items WHERE timer_partition = ?"  # noqa: S608
             " AND timer_at BETWEEN ? AND ? AND (timer_at, partition, sort) > (?, ?, ?)"
             " ORDER BY timer_at, partition, sort LIMIT ?",
             (partition, max(since, start[0]), until, *start, limit),
         )
-        kind = TimerKind(partition.partition("#")[0])
-        return tuple(Timer(at, Key(where, sort), kind, priority_of(priority)) for where, sort, at, priority in rows)
+        return tuple(
+            Timer(at, Key(where, sort), kind, priority_of(priority), task_line)
+            for where, sort, at, priority, task_line in rows
+        )
 
     async def page(
         self,

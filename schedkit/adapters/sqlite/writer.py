@@ -40,13 +40,13 @@ DATA_VERSION: Final = "PRAGMA data_version"  # changes when another connection h
 GET: Final = "SELECT body FROM items WHERE partition = ? AND sort = ?"
 _PUT: Final = """
     INSERT INTO items (partition, sort, body, timer_partition, timer_at, listed_partition, listed_at,
-                       dead_partition, dead_at, expires_at, priority)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                       dead_partition, dead_at, expires_at, priority, task_line)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (partition, sort) DO UPDATE SET
         body = excluded.body, timer_partition = excluded.timer_partition, timer_at = excluded.timer_at,
         listed_partition = excluded.listed_partition, listed_at = excluded.listed_at,
         dead_partition = excluded.dead_partition, dead_at = excluded.dead_at, expires_at = excluded.expires_at,
-        priority = excluded.priority
+        priority = excluded.priority, task_line = excluded.task_line
 """
 _EXPIRE: Final = """
     DELETE FROM items WHERE (partition, sort) IN
@@ -62,6 +62,7 @@ _INDEXED: Final = (
     "dead_at",
     "expires_at",
     "priority",
+    "task_line",
 )
 
 

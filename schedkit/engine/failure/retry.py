@@ -7,6 +7,11 @@ any other status, redirects too           Dead                     Dead
 refused, name not found                   RetryAt, then Dead       RetryAt, then Dead
 address not allowed                       Dead                     Dead
 timeout, connection lost                  RetryAt, then Dead       Unknown
+
+a worker's report                         at least once            at most once
+succeeded                                 Done                     Done
+failed                                    RetryAt, then Dead       Dead: the worker had begun
+failed, not retryable                     Dead                     Dead
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from typing import Final
 from schedkit.model.calls import Answered, Dead, Done, NoAnswer, NotSent, Reply, RetryAt, Unknown, Verdict
 from schedkit.model.jobs import MAX_BACKOFF_MS, Delivery, RetryPolicy
 from schedkit.model.runs import MAX_RESULT_BYTES
+from schedkit.model.tasks import Failed, Report, Succeeded
 from schedkit.model.time import SECOND_MS, Instant, from_datetime
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429})
@@ -52,6 +58,24 @@ def judge(reply: Reply, *, attempt: int, policy: RetryPolicy, delivery: Delivery
             return Unknown(f"{error}; whether the target did it cannot be known")
         case NoAnswer(error):
             return _again(error, attempt, policy, now, draw)
+
+
+def judge_report(
+    report: Report, *, attempt: int, policy: RetryPolicy, delivery: Delivery, now: Instant, draw: float
+) -> Verdict:
+    """What becomes of a run after its worker's word for it. A failure that is known is tried again unless it says no.
+
+    At most once, it is not: the worker had begun (C7).
+    """
+    match report:
+        case Succeeded(result):
+            return Done(_kept(result) if result is not None else None)
+        case Failed(error, retryable=False):
+            return Dead(error, REASON_PERMANENT)
+        case Failed(error) if delivery is Delivery.AT_MOST_ONCE:
+            return Dead(f"{error}; an at-most-once run is not begun again", REASON_PERMANENT)
+        case Failed(error, after_ms=after_ms):
+            return _again(error, attempt, policy, now, draw, min(after_ms, MAX_BACKOFF_MS))
 
 
 def retryable(http_status: int) -> bool:

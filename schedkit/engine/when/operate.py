@@ -12,8 +12,8 @@ from typing import Final
 
 from schedkit.engine.when.advance import counting_from, seen, stands, timer
 from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, changed_attributes
-from schedkit.model.keys import TimerKind, job_key, kept_until, run_key, timer_partition
-from schedkit.model.runs import RECLAIM_MARGIN_MS, RunStatus, listing, new_run, run_attributes
+from schedkit.model.keys import job_key, kept_until, run_key
+from schedkit.model.runs import RECLAIM_MARGIN_MS, RunStatus, listing, new_run, run_attributes, waiting_timer
 from schedkit.model.schedules import Once
 from schedkit.model.time import Instant
 from schedkit.model.writes import Absent, Write
@@ -77,7 +77,7 @@ def trigger(job: Job, scheduled_for: Instant, payload: str | None, shards: int, 
     """A run outside the schedule, which stays as it is: ready to be claimed now, known to the overlap rule."""
     waiting = new_run(job, scheduled_for, now, RunStatus.RETRY_WAIT, now)
     run = replace(waiting, attempt=1, not_before=now, triggered=True, payload=payload)
-    retry = {"timer_partition": timer_partition(TimerKind.RETRY, job.job_id, shards), "timer_at": now}
+    retry = waiting_timer(run, shards, now)
     known = Write(job_key(job.job_id), "trigger", seen(job), {"last_triggered": scheduled_for})
     made = Write(run_key(job.job_id, scheduled_for), "trigger", (Absent(),), run_attributes(run) | listing(run) | retry)
     return known, made

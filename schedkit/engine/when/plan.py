@@ -80,14 +80,14 @@ def plan(job: Job, previous_open: bool, now: Instant) -> Plan:
     if job.status is not JobStatus.SCHEDULED:
         return NotDue()
     if job.held is not None and not previous_open and dispatch_at(job, job.held) <= now:
-        return Skip((job.held,), EXPIRED, held=True) if _expired(job, job.held, now) else Start(job.held, held=True)
+        return Skip((job.held,), EXPIRED, held=True) if expired(job, job.held, now) else Start(job.held, held=True)
     due = job.next_run_at
     if due is None and job.held is None:
         return Close()
     if due is None or dispatch_at(job, due) > now:
         return NotDue()
-    if _expired(job, due, now):
-        return Skip(_chunk(job, due, now, lambda at: _expired(job, at, now)), EXPIRED)
+    if expired(job, due, now):
+        return Skip(_chunk(job, due, now, lambda at: expired(job, at, now)), EXPIRED)
     if previous_open and job.overlap is OverlapPolicy.BUFFER_ONE and job.held is None:
         return Hold()
     if previous_open and job.overlap is not OverlapPolicy.ALLOW:
@@ -112,7 +112,8 @@ def _late(job: Job, scheduled_for: Instant, now: Instant) -> bool:
     return now - dispatch_at(job, scheduled_for) > job.misfire_grace_ms
 
 
-def _expired(job: Job, scheduled_for: Instant, now: Instant) -> bool:
+def expired(job: Job, scheduled_for: Instant, now: Instant) -> bool:
+    """It was not started in time (W15)."""
     return job.expires_after_ms is not None and now > scheduled_for + job.expires_after_ms
 
 

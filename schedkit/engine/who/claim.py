@@ -6,6 +6,8 @@
     release    RUNNING, epoch is mine (or my dead predecessor's)              → RUNNING, its lease ends now
     settle     RUNNING, epoch is mine                                         → a final state, or RETRY_WAIT
 
+What a task queue's runs do besides is in `handing.py`.
+
 A claim carries a token of its own: a reply that was lost makes a landed claim look like somebody else's, and a holder
 that finds its own token has won. The epoch goes to the target as the fencing token.
 """
@@ -16,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from schedkit.model.calls import Dead, Done, RetryAt, Unknown, Verdict
-from schedkit.model.jobs import Job
+from schedkit.model.jobs import HttpTarget, Job, TaskTarget
 from schedkit.model.keys import TimerKind, dead_listing, kept_until, run_key, sortable, timer_partition
 from schedkit.model.runs import (
     MAX_KEPT_ATTEMPTS,
@@ -29,13 +31,14 @@ from schedkit.model.runs import (
     new_run,
     run_attributes,
     run_of,
+    waiting_timer,
 )
 from schedkit.model.time import SECOND_MS, Instant
 from schedkit.model.writes import Absent, Applied, Equals, Outcome, Write
 
 LEASE_MARGIN_MS: Final = 60 * SECOND_MS  # H2: a lease outlives the call's timeout by this
 
-NO_TIMER: Final[dict[str, Any]] = {"timer_partition": None, "timer_at": None}
+NO_TIMER: Final[dict[str, Any]] = {"timer_partition": None, "timer_at": None, "task_line": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,10 @@ def claim(
 ) -> Write:
     """The first claim of an occurrence: the run comes to be, RUNNING, under epoch 1."""
     assert now >= due_at >= scheduled_for, "never early"
-    waiting = new_run(job, scheduled_for, due_at, RunStatus.RETRY_WAIT, now)
-    run = replace(waiting, attempt=1, misfired=misfired)
+    unclaimed = new_run(job, scheduled_for, due_at, RunStatus.RETRY_WAIT, now)
+    run = replace(unclaimed, attempt=1, misfired=misfired)
     running = _running(run, job, due_at, holder, now)
-    changes = run_attributes(running) | listing(running) | _lease_timer(running, shards)
+    changes = run_attributes(running) | listing(running) | lease_timer(running, shards)
     return Write(run_key(job.job_id, scheduled_for), "claim", (Absent(),), changes)
 
 
@@ -70,21 +73,16 @@ def claim_retry(run: Run, job: Job, *, holder: Holder, shards: int, now: Instant
     assert run.not_before is not None, "a waiting run says from when on"
     assert now >= run.not_before, "never early"
     running = replace(_running(run, job, run.not_before, holder, now), not_before=None)
-    conditions = (
-        Equals("status", RunStatus.RETRY_WAIT),
-        Equals("epoch", run.epoch),
-        Equals("not_before", run.not_before),
-    )
-    return Write(_key(run), "claim", conditions, run_attributes(running) | _lease_timer(running, shards))
+    return Write(_key(run), "claim", waiting(run), run_attributes(running) | lease_timer(running, shards))
 
 
 def reclaim(run: Run, job: Job, *, holder: Holder, shards: int, now: Instant) -> Write:
     """RUNNING → RUNNING under the next epoch: the holder before is fenced off. The attempt stays the same one."""
     assert run.lease_expires_at is not None, "a running run has a lease"
     assert now > run.lease_expires_at + RECLAIM_MARGIN_MS, "a live lease is not touched"
-    lost = _ended(run, AttemptOutcome.LEASE_EXPIRED, now, error="the executor that held it was lost")
+    lost = ended(run, AttemptOutcome.LEASE_EXPIRED, now, error="the executor that held it was lost")
     running = replace(_running(lost, job, run.due_at, holder, now), reclaims=run.reclaims + 1)
-    return Write(_key(run), "reclaim", _held_as_read(run), run_attributes(running) | _lease_timer(running, shards))
+    return Write(_key(run), "reclaim", held_as_read(run), run_attributes(running) | lease_timer(running, shards))
 
 
 def release(run: Run, *, shards: int, now: Instant) -> Write:
@@ -95,15 +93,15 @@ def release(run: Run, *, shards: int, now: Instant) -> Write:
         "timer_partition": timer_partition(TimerKind.LEASE, run.job_id, shards),
         "timer_at": now,
     }
-    return Write(_key(run), "release", _held(run), changes)
+    return Write(_key(run), "release", held(run), changes)
 
 
 def extend(run: Run, job: Job, *, shards: int, now: Instant) -> Write:
     """A holder that is alive gives its lease a new end; it only ever moves forward (I16)."""
     lease_end = max(_lease_end(job, now), run.lease_expires_at or 0)
     longer = replace(run, lease_expires_at=lease_end)
-    changes = {"lease_expires_at": lease_end} | _lease_timer(longer, shards)
-    return Write(_key(run), "extend", _held_as_read(run), changes)
+    changes = {"lease_expires_at": lease_end} | lease_timer(longer, shards)
+    return Write(_key(run), "extend", held_as_read(run), changes)
 
 
 def won(outcome: Outcome, holder: Holder) -> Run | None:
@@ -123,7 +121,7 @@ def settle(
 ) -> Write:
     """The end of a holder's turn, if it is still the holder's (C5). `payload` is kept for the next try."""
     after, extra = _settled(run, verdict, called_at, shards, now, payload)
-    conditions = (*_held(run), Equals("cancel_requested", run.cancel_requested))
+    conditions = (*held(run), Equals("cancel_requested", run.cancel_requested))
     return Write(_key(run), f"settle {after.status}", conditions, run_attributes(after) | extra)
 
 
@@ -140,13 +138,23 @@ def _key(run: Run) -> Any:
     return run_key(run.job_id, run.scheduled_for)
 
 
-def _held(run: Run) -> tuple[Equals, ...]:
+def waiting(run: Run) -> tuple[Equals, ...]:
+    """It waits for its next claim, as it did when it was read."""
+    return (
+        Equals("status", RunStatus.RETRY_WAIT),
+        Equals("epoch", run.epoch),
+        Equals("not_before", run.not_before),
+    )
+
+
+def held(run: Run) -> tuple[Equals, ...]:
+    """Its holder is who it was when it was read."""
     return Equals("status", RunStatus.RUNNING), Equals("epoch", run.epoch)
 
 
-def _held_as_read(run: Run) -> tuple[Equals, ...]:
+def held_as_read(run: Run) -> tuple[Equals, ...]:
     """Held, and nobody has moved the end of its lease since it was read."""
-    return *_held(run), Equals("lease_expires_at", run.lease_expires_at)
+    return *held(run), Equals("lease_expires_at", run.lease_expires_at)
 
 
 def _running(run: Run, job: Job, start_from: Instant, holder: Holder, now: Instant) -> Run:
@@ -163,17 +171,23 @@ def _running(run: Run, job: Job, start_from: Instant, holder: Holder, now: Insta
 
 
 def _lease_end(job: Job, now: Instant) -> Instant:
-    """H2: a lease taken now lasts for the call and the margin."""
-    return now + job.target.timeout_ms + LEASE_MARGIN_MS
+    """H2: a lease taken now lasts for the call and the margin; a worker's lasts until its next heartbeats."""
+    match job.target:
+        case HttpTarget(timeout_ms=timeout_ms):
+            return now + timeout_ms + LEASE_MARGIN_MS
+        case TaskTarget(lease_ms=lease_ms):
+            return now + lease_ms
 
 
-def _lease_timer(run: Run, shards: int) -> dict[str, Any]:
+def lease_timer(run: Run, shards: int) -> dict[str, Any]:
+    """The timer of a run that is held: for the sweep where an executor holds it, for the reaper where a worker does."""
     assert run.lease_expires_at is not None, "a running run has a lease"
-    partition = timer_partition(TimerKind.LEASE, run.job_id, shards)
-    return {"timer_partition": partition, "timer_at": run.lease_expires_at + RECLAIM_MARGIN_MS + 1}
+    kind = TimerKind.LEASE if run.task_queue is None else TimerKind.HELD
+    at = run.lease_expires_at + RECLAIM_MARGIN_MS + 1
+    return {"timer_partition": timer_partition(kind, run.job_id, shards), "timer_at": at, "task_line": None}
 
 
-def _ended(
+def ended(
     run: Run,
     outcome: AttemptOutcome,
     now: Instant,
@@ -206,21 +220,20 @@ def _settled(
     match verdict:
         case Done(result, http_status):
             status = RunStatus.SUCCEEDED_AFTER_CANCEL if run.cancel_requested else RunStatus.SUCCEEDED
-            ended = _ended(over, AttemptOutcome.SUCCEEDED, now, called_at, http_status)
-            return replace(ended, status=status, result=result), ended_for_good
+            closed = ended(over, AttemptOutcome.SUCCEEDED, now, called_at, http_status)
+            return replace(closed, status=status, result=result), ended_for_good
         case RetryAt(_, error, http_status) | Dead(error, _, http_status) if run.cancel_requested:
-            ended = _ended(over, AttemptOutcome.FAILED, now, called_at, http_status, error)
-            return replace(ended, status=RunStatus.CANCELLED, reason="CANCEL_REQUESTED"), ended_for_good
+            closed = ended(over, AttemptOutcome.FAILED, now, called_at, http_status, error)
+            return replace(closed, status=RunStatus.CANCELLED, reason="CANCEL_REQUESTED"), ended_for_good
         case RetryAt(at, error, http_status):
-            ended = _ended(free, AttemptOutcome.FAILED, now, called_at, http_status, error)
-            waiting = replace(
-                ended, status=RunStatus.RETRY_WAIT, attempt=run.attempt + 1, not_before=at, payload=payload
+            closed = ended(free, AttemptOutcome.FAILED, now, called_at, http_status, error)
+            again = replace(
+                closed, status=RunStatus.RETRY_WAIT, attempt=run.attempt + 1, not_before=at, payload=payload
             )
-            partition = timer_partition(TimerKind.RETRY, run.job_id, shards)
-            return waiting, {"timer_partition": partition, "timer_at": at}
+            return again, waiting_timer(again, shards, at)
         case Dead(error, reason, http_status):
-            ended = _ended(over, AttemptOutcome.FAILED, now, called_at, http_status, error)
-            return replace(ended, status=RunStatus.FAILED, reason=reason), dead
+            closed = ended(over, AttemptOutcome.FAILED, now, called_at, http_status, error)
+            return replace(closed, status=RunStatus.FAILED, reason=reason), dead
         case Unknown(error):
-            ended = _ended(over, AttemptOutcome.UNKNOWN, now, called_at, None, error)
-            return replace(ended, status=RunStatus.UNKNOWN, reason="UNKNOWN"), dead
+            closed = ended(over, AttemptOutcome.UNKNOWN, now, called_at, None, error)
+            return replace(closed, status=RunStatus.UNKNOWN, reason="UNKNOWN"), dead
