@@ -129,7 +129,11 @@ def _refusal(response: httpx.Response, problem: Any, idempotency_key: str | None
             idempotency_key=idempotency_key,
             why="something else listens there, or stands in between",
         )
-    told: dict[str, Any] = problem
+    return refusal_of(status, problem, idempotency_key)
+
+
+def refusal_of(status: int, told: Mapping[str, Any], idempotency_key: str | None = None) -> SchedkitError:
+    """The error that a problem document stands for: an answer's own, or that of one entry of a batch."""
     standard = {"type", "title", "status", "detail", "reason", "why", "fix", "field", "retry_after_seconds"}
     extra = {name: value for name, value in told.items() if name not in standard} | {"http_status": status}
     if idempotency_key is not None:
