@@ -25,7 +25,7 @@ from schedkit.engine.who import handing
 from schedkit.engine.who.claim import Holder
 from schedkit.errors import Conflict, Reason, StoreUnavailable
 from schedkit.model.jobs import Job
-from schedkit.model.keys import pulse_key, run_id, run_key, task_queue_line
+from schedkit.model.keys import TimerKind, pulse_key, run_id, run_key, task_queue_line
 from schedkit.model.runs import Run, RunStatus, run_of
 from schedkit.model.tasks import Ask, Ending, Failed, Stopped, Succeeded, Task, WorkerSeen
 from schedkit.model.time import HOUR_MS, SECOND_MS, Instant
@@ -37,6 +37,7 @@ from schedkit.roles.settling import Settled, Settling, said
 TOKEN_BYTES: Final = 12
 STORE_PAUSE_MS: Final = 1_000
 PULSE_EVERY_MS: Final = 5 * SECOND_MS
+LOOKED_AT: Final = 200  # timers in one look at the store
 FORGOTTEN_AFTER_MS: Final = 300 * SECOND_MS  # a worker that is not heard of for this long is no longer listed
 MOST_LISTED: Final = 10_000
 
@@ -48,9 +49,14 @@ Gone = Callable[[], Awaitable[bool]]  # whether who asked has hung up
 class Workers:
     """What the API does for workers."""
 
-    def __init__(self, world: World, settled: Settled = lambda run: None) -> None:
-        """`settled` hears of every attempt that ended, with the run as it then stands."""
+    def __init__(self, world: World, settled: Settled = lambda run: None, *, look_every_ms: int | None = None) -> None:
+        """`settled` hears of every attempt that ended, with the run as it then stands.
+
+        `look_every_ms`: where each process has a queue of its own, how often a poll looks in the store for tasks that
+        others put into theirs; None where the queue has them all.
+        """
         self._world = world
+        self._look_every_ms = look_every_ms
         self._settling = Settling(world, settled)
         self._seen: dict[tuple[str, str], WorkerSeen] = {}
         self._heartbeats: deque[tuple[Instant, int]] = deque()
@@ -72,7 +78,12 @@ class Workers:
         await self._heard(tenant_id, ask.worker_id, queue=ask.task_queue)
         line, until = task_queue_line(tenant_id, ask.task_queue), clock.now() + ask.wait_ms
         while not self._closed.is_set():
-            timers = await self._taken(line, ask.limit, min(ask.wait_ms, max(0, until - clock.now())))
+            wait_ms = min(ask.wait_ms, max(0, until - clock.now()))
+            if self._look_every_ms is not None:
+                wait_ms = min(wait_ms, self._look_every_ms)
+            timers = await self._taken(line, ask.limit, wait_ms)
+            if not timers and self._look_every_ms is not None:
+                timers = await self._others(line, ask.limit)
             if timers and (self._closed.is_set() or await gone()):
                 await asyncio.gather(*(queue.again(timer, 0) for timer in timers))
                 break
@@ -146,6 +157,21 @@ class Workers:
         finally:
             take.cancel()
             closed.cancel()
+
+    async def _others(self, line: str, limit: int) -> tuple[Timer, ...]:
+        """Tasks of this line that stand in the store, whoever has them in its queue."""
+        world = self._world
+        found: list[Timer] = []
+        for shard in range(world.shards):
+            last: Timer | None = None
+            while len(found) < limit and (
+                page := await world.store.timers(
+                    f"{TimerKind.TASK}#{shard}", until=world.clock.now(), limit=LOOKED_AT, after=last
+                )
+            ):
+                last = page[-1]
+                found += [timer for timer in page if timer.task_queue == line]
+        return tuple(found[:limit])
 
     async def _claimed(self, ask: Ask, timers: tuple[Timer, ...]) -> list[Task]:
         """Those of them that are this worker's now. Raises StoreUnavailable where the store kept all of them."""

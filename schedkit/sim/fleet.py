@@ -3,6 +3,8 @@
 embedded   main                                               everything; buckets and queue die with it
 small      node-1 node-2 node-3                               everything each, over one store
 cell       api-1 api-2 loader dispatcher-1,2 executor-1,2,3   over one store, one set of buckets, one queue
+           reaper
+each       worker-1 worker-2 worker-3                         that poll the API of any of them
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import httpx
 from fastapi import FastAPI
 
 from schedkit.adapters.memory.buckets import MemoryBuckets
@@ -37,6 +40,7 @@ from schedkit.sim.ground import TARGETS, Chance, Ground, SimClock, Wire
 from schedkit.sim.loop import Process, State
 from schedkit.sim.store import StoreLine, StoreServer
 from schedkit.sim.targets import TargetLine, TargetServer
+from schedkit.sim.workers import work
 
 STORE_LEG_MS: Final = (0.5, 4.0)
 BUCKET_LEG_MS: Final = (0.1, 0.6)
@@ -45,6 +49,7 @@ LOCAL_LEG_MS: Final = (0.05, 0.5)  # a file on this machine
 NEAR_HORIZON_MS: Final = 60 * SECOND_MS
 CELL_HORIZON_MS: Final = 2 * HOUR_MS
 CELL_SHARDS: Final = 4
+LOOK_EVERY_MS: Final = 1_000
 BOOT_PAUSE_MS: Final = 1_000
 LARGEST_DRIFT_PPM: Final = 200.0  # a bad quartz
 LARGEST_OFFSET_MS: Final = SKEW_MS - 800  # the rest is left for an hour's drift at that rate
@@ -53,15 +58,18 @@ LONG_AT_A_CALL_SHARE: Final = 0.7  # with a run in hand, what matters is a stop 
 LONG_STOP_MS: Final = 70 * SECOND_MS
 SHORT_STOP_MS: Final = 30 * SECOND_MS
 
-ROLES: Final = ("loader", "dispatcher", "executor", "api")
+ROLES: Final = ("loader", "dispatcher", "executor", "reaper", "api")
+WORKERS: Final[dict[str, tuple[str, ...]]] = {f"worker-{n}": ("worker",) for n in (1, 2, 3)}
 MEMBERS: Final[dict[Profile, dict[str, tuple[str, ...]]]] = {
-    Profile.EMBEDDED: {"main": ROLES},
-    Profile.SMALL: {f"node-{n}": ROLES for n in (1, 2, 3)},
+    Profile.EMBEDDED: {"main": ROLES, **WORKERS},
+    Profile.SMALL: {**{f"node-{n}": ROLES for n in (1, 2, 3)}, **WORKERS},
     Profile.CELL: {
+        **WORKERS,
         **{f"api-{n}": ("api",) for n in (1, 2)},
         "loader-1": ("loader",),
         **{f"dispatcher-{n}": ("dispatcher",) for n in (1, 2)},
         **{f"executor-{n}": ("executor",) for n in (1, 2, 3)},
+        "reaper-1": ("reaper",),
     },
 }
 
@@ -123,6 +131,7 @@ class Fleet:
         self.buckets = BucketServer(ground)
         self.queue = QueueServer(ground)
         self.targets = TargetServer(ground)
+        self.transport: httpx.AsyncBaseTransport | None = None  # of the workers
         self.on_death: Callable[[Member], None] = lambda member: None
         self._wounds = ground.chance("wounds")
         self.members = [
@@ -209,15 +218,16 @@ class Fleet:
             store=store,
             buckets=buckets,
             queue=queue,
-            targets=TargetLine(outside, ground, self.targets, name, clock),
+            targets=TargetLine(outside, ground, self.targets, name, None if "worker" in member.roles else clock),
             node=f"{name}.{member.starts}",
             shards=CELL_SHARDS if cell else 1,
             horizon_ms=CELL_HORIZON_MS if cell else NEAR_HORIZON_MS,
         )
 
     async def _live(self, member: Member, process: Process, world: World) -> None:
-        """What a process does from its start: recover if it is alone, load, serve."""
-        while True:
+        """What a process does from its start: recover if it is alone, load, serve; a worker works."""
+        ground = self._ground
+        while "worker" not in member.roles:
             try:
                 if self._profile is Profile.EMBEDDED:
                     await recount_all(world)
@@ -225,6 +235,11 @@ class Fleet:
                 break
             except StoreUnavailable:
                 await world.clock.sleep(BOOT_PAUSE_MS)
+        if "worker" in member.roles:
+            line = world.targets
+            assert isinstance(line, TargetLine), "as it was made"
+            assert self.transport is not None, "set before the first boot"
+            return await work(ground, self.transport, world.node, line)
         meter = Meter(world.clock)
         executor = Executor(world, meter.settled)
         serving: list[Serves] = []  # no clock watch: it only says what it sees
@@ -234,10 +249,12 @@ class Fleet:
             serving.append(Dispatcher(world))
         if "executor" in member.roles:
             serving += [Pool(world, priority, executor.handle, self._slots) for priority in Priority]
+        if "reaper" in member.roles:
             serving.append(Reaper(world, meter.settled))
         member.tasks = [asyncio.create_task(self._serve(member.name, role)) for role in serving]
         if "api" in member.roles:
-            workers = Workers(world, meter.settled)
+            apart = self._profile is Profile.SMALL  # each node has a queue of its own
+            workers = Workers(world, meter.settled, look_every_ms=LOOK_EVERY_MS if apart else None)
             vitals = Vitals(self._profile, "simulated", world.clock.now(), lambda: None, dict, meter.text)
             if member.app is None:
                 member.app = make_app(world, vitals, workers)

@@ -24,7 +24,7 @@ did it; "world" for what nobody did) and `kind`:
     queue.done     partition, sort, at, priority
     queue.poison   partition, sort, at, priority                      received too often, put aside
     target.call    call (a number), key (run id), job, scheduled_for (ms), token, attempt, timeout_ms, own, url
-                   `own`: the caller's clock as it calls
+                   `own`: the caller's clock as it calls; null for a worker, whose claim was another's look at a clock
     target.effect  call                                               the target did it
     target.reply   call, status (HTTP, or null: no answer was sent)   the target's answer left it
     nemesis        fault, on (a process, a server or a target), and what belongs to it:

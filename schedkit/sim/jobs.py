@@ -9,6 +9,7 @@ from typing import Any, Final
 from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Instant, parse_rfc3339, rfc3339
 from schedkit.sim.oracle import read_zone
 from schedkit.sim.targets import HOSTS
+from schedkit.sim.workers import QUEUE
 
 # Where a simulation may begin: on an ordinary day, shortly before clocks change, at the turn of a day, month and year.
 BEGINNINGS: Final = tuple(
@@ -26,6 +27,7 @@ BEGINNINGS: Final = tuple(
 )
 EVERY_SECONDS: Final = (20, 30, 45, 60, 90, 300)
 CRONS: Final = ("* * * * *", "*/2 * * * *", "*/5 * * * *", "*/15 * * * *", "7-59/10 * * * *")
+TASK_SHARE: Final = 0.25  # jobs that are for workers
 TIMEOUTS_S: Final = (2, 5, 15, 30, 60)
 NAMES: Final = ("report", "digest", "sync", "backup")
 REPLACED: Final = ("GET", "POST", "PUT")
@@ -63,7 +65,14 @@ class Maker:
                 "max_backoff_seconds": chance.choice([5, 20, 60]),
             },
         }
-        if chance.random() < 0.5:
+        if chance.random() < TASK_SHARE:
+            body["target"] = {
+                "type": "TASK_QUEUE",
+                "task_queue": QUEUE,
+                "lease_seconds": chance.choice([5, 10, 30]),
+            }
+            body["payload"] = {"host": chance.choice(self._hosts), "n": chance.randrange(1_000)}
+        elif chance.random() < 0.5:
             body["payload"] = {"n": chance.randrange(1_000)}
         if chance.random() < 0.1:
             body["name"] = f"{chance.choice(NAMES)}-{chance.randrange(5)}"

@@ -106,7 +106,7 @@ def simulate(settings: Settings) -> Result:
             living.result()
         ground.history.add("world", "end")
 
-    fleet.on_death = died
+    fleet.on_death, fleet.transport = died, network
     with heard(ground), uncollected():
         try:
             ground.loop.run_until_complete(ground.in_world(story()))

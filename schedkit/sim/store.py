@@ -106,7 +106,7 @@ class StoreServer:
         lag_ms = chance.expovariate(1 / USUAL_LAG_MS)
         if self._ground.storming and chance.random() < LONG_LAG_SHARE:
             lag_ms = chance.random() * LONG_LAG_MS
-        names = ("timer_partition", "timer_at", "priority")
+        names = ("timer_partition", "timer_at", "priority", "task_line")
         self._ground.later(lag_ms, self._catch_up, version, key, {name: item.get(name) for name in names})
 
     def _catch_up(self, version: int, key: Key, timer: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ class TargetServer:
         self.down: set[str] = set()
         self.in_flight = 0
 
-    def called(self, node: str, own: int, call: Call) -> int:
+    def called(self, node: str, own: int | None, call: Call) -> int:
         number = next(self._calls)
         key = call.headers["Idempotency-Key"]
         job, scheduled_for = parse_run_id(key)
@@ -111,7 +111,8 @@ class TargetServer:
 class TargetLine:
     """The `Targets` of one process."""
 
-    def __init__(self, wire: Wire, ground: Ground, server: TargetServer, node: str, clock: SimClock) -> None:
+    def __init__(self, wire: Wire, ground: Ground, server: TargetServer, node: str, clock: SimClock | None) -> None:
+        """`clock`: by which the caller may not be early; None for a worker, for which its API looked at the clock."""
         self._wire = wire
         self._ground = ground
         self._server = server
@@ -127,7 +128,7 @@ class TargetLine:
         return reply
 
     async def _called(self, call: Call) -> Reply:
-        number = self._server.called(self._node, self._clock.now(), call)
+        number = self._server.called(self._node, self._clock.now() if self._clock is not None else None, call)
         answer: asyncio.Future[Reply] = self._ground.loop.create_future()
         self._server.request(number, call, answer)
         self._ground.loop.call_later(call.timeout_ms / SECOND_MS, _answer, answer, NoAnswer("no answer in time"))

@@ -81,9 +81,8 @@ class Courier:
             while self._tasks or self._releasing:
                 await self._until_freed()
         finally:
-            for loop in (beating, reporting):
-                loop.cancel()
-            await asyncio.gather(beating, reporting, return_exceptions=True)
+            beating.cancel()
+            reporting.cancel()
 
     def drain(self) -> None:
         """Take no more; `serve` returns when what is in hand has ended."""
@@ -155,7 +154,7 @@ class Courier:
             overdue = asyncio.ensure_future(self._overdue(held))
             await asyncio.wait((performing, overdue), return_when=asyncio.FIRST_COMPLETED)
             overdue.cancel()
-            outcome = performing.result() if performing.done() else Failure("it is still running")
+            outcome = _outcome_of(performing) if performing.done() else Failure("it is still running")
             if held.stop in (Stop.TIMED_OUT, Stop.STALLED):
                 outcome = Failure(self._lateness(held))
             if held.stop is Stop.SUPERSEDED or held.released:
@@ -163,7 +162,7 @@ class Courier:
             else:
                 await self._deliver(held, outcome)
             self.held.pop(held.run_id, None)
-            await performing  # a function that does not stop keeps its slot
+            await asyncio.wait((performing,))  # a function that does not stop keeps its slot
         finally:
             self.held.pop(held.run_id, None)
             self._tasks.pop(held.run_id, None)
@@ -304,6 +303,15 @@ class Courier:
 def passing(error: Exception) -> bool:
     """Worth another try: the scheduler is away, in trouble, or asks to wait."""
     return isinstance(error, Unreachable | QuotaExceeded) or getattr(error, "status", 400) >= 500
+
+
+def _outcome_of(performing: asyncio.Future[Outcome]) -> Outcome:
+    """How the task was performed; what raises is a bug of whoever performs, and the run's failure."""
+    error = performing.exception()
+    if error is None:
+        return performing.result()
+    log.error("performing a task failed", exc_info=error)
+    return Failure(f"the worker failed in a way that was not foreseen: {type(error).__name__}")
 
 
 def _completion(held: Held, outcome: Outcome) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import groupby, pairwise
 from typing import Final
 
-from schedkit.sim.checker.facts import CLOCK_MARGIN_MS, Call, Facts, RunFacts
+from schedkit.sim.checker.facts import CLOCK_MARGIN_MS, RELEASED, Call, Commit, Facts, RunFacts, given_back
 from schedkit.sim.checker.leases import LOOKED_BACK_MS, legal_release
 from schedkit.sim.checker.verdict import Violation
 
@@ -31,9 +31,15 @@ def right_key(facts: Facts) -> Iterator[Violation]:
         if claim is None or claim.order > call.order:
             text = f"{call.node} calls with token {call.token}, which nobody had claimed"
             yield Violation("I12", "call_without_claim", call.t, call.key, text)
-        elif call.node != claim.node and call.node != (claim.after or {}).get("lease_owner"):
+        elif call.node not in (claim.node, *_holder(claim)):
             text = f"{call.node} calls with token {call.token}, which {claim.node} had claimed"
             yield Violation("I12", "token_of_another", call.t, call.key, text)
+
+
+def _holder(claim: Commit) -> tuple[str, str]:
+    """The process that holds a run, and its machine, which the process's name begins with."""
+    owner = str((claim.after or {}).get("lease_owner") or "")
+    return owner, owner.rpartition(".")[0]
 
 
 def duplicates(facts: Facts) -> Iterator[tuple[Call, Call, str]]:
@@ -59,6 +65,9 @@ def _explained(facts: Facts, run: RunFacts, earlier: Call, later: Call) -> str:
     fault = facts.down_between(earlier.node, since, until)
     if fault is not None:
         return fault
+    for commit in run.commits:
+        if given_back(commit) and commit.before is not None and commit.before.get("epoch") == earlier.token:
+            return "release" if given_back(commit) == RELEASED else "lease"  # that it had ended is I9's to say
     taken = run.claims.get(earlier.token + 1)
     before = taken.before if taken is not None else None
     for commit in run.commits:

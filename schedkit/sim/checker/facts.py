@@ -23,6 +23,8 @@ Item = Mapping[str, Any]
 CLOCK_MARGIN_MS: Final = 5 * SECOND_MS  # K: a lease has ended for others when it ended this long ago
 NEVER: Final = 10**16  # later than every instant
 OPEN: Final = frozenset({"RUNNING", "RETRY_WAIT"})
+LOST: Final = "LEASE_EXPIRED"
+RELEASED: Final = "RELEASED"
 ENDED: Final = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 
 
@@ -124,8 +126,8 @@ class RunFacts:
 
     @property
     def claimed(self) -> bool:
-        """It came to be RUNNING, by the schedule."""
-        return bool(self.first and self.first["status"] == "RUNNING")
+        """It came to be run, by the schedule: RUNNING, or waiting for a worker."""
+        return bool(self.first and self.first["status"] in OPEN and not self.triggered)
 
     def at(self, order: int) -> Item | None:
         """The item just before the event of this order."""
@@ -348,6 +350,16 @@ def enters_running(commit: Commit) -> bool:
     if before is None or before["status"] != "RUNNING":
         return True
     return commit.arrow == "reclaim" or before.get("claim_token") != after.get("claim_token")
+
+
+def given_back(commit: Commit) -> str | None:
+    """How a worker's run went back to its queue unfinished: LEASE_EXPIRED or RELEASED; None for any other write."""
+    before, after = commit.before, commit.after
+    if before is None or after is None or (before["status"], after["status"]) != ("RUNNING", "RETRY_WAIT"):
+        return None
+    attempts = after.get("attempts") or ()
+    outcome: str | None = attempts[-1].get("outcome") if attempts else None
+    return outcome if outcome in (LOST, RELEASED) else None
 
 
 def is_verb(commit: Commit) -> bool:

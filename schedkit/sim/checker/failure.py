@@ -11,7 +11,7 @@ from math import log, sqrt
 from typing import Any, Final
 
 from schedkit.model.time import SECOND_MS, Instant
-from schedkit.sim.checker.facts import Commit, Facts, Item, RunFacts
+from schedkit.sim.checker.facts import Commit, Facts, Item, RunFacts, given_back
 from schedkit.sim.checker.verdict import Violation
 from schedkit.sim.checker.when import claimed_at
 
@@ -45,7 +45,7 @@ def retries_spaced(facts: Facts) -> Iterator[Violation]:
             before, after = commit.before, commit.after
             if before is None or after is None:
                 continue
-            if before["status"] == "RUNNING" and after["status"] == "RETRY_WAIT":
+            if before["status"] == "RUNNING" and after["status"] == "RETRY_WAIT" and not given_back(commit):
                 yield from _wait(facts, run, commit, after)
             elif before["status"] == "RETRY_WAIT" and after["status"] == "RUNNING":
                 not_before, own = before.get("not_before") or 0, claimed_at(commit)
@@ -66,7 +66,7 @@ def _wait(facts: Facts, run: RunFacts, commit: Commit, after: Item) -> Iterator[
     caps = [
         min(policy["max_backoff_ms"], policy["initial_backoff_ms"] << min(attempt - 1, 40)) for policy in _policies(run)
     ]
-    asked_ms = _retry_after(run, closed) if status is not None else None
+    asked_ms = _retry_after(run, closed) if _answered(after, closed) else None
     delay_ms = not_before - closed["finished_at"]
     longest_ms = max([*caps, asked_ms or 0])
     if caps and delay_ms > longest_ms:
@@ -94,10 +94,12 @@ def _share(run: RunFacts, commit: Commit) -> float | None:
     before, after = commit.before, commit.after
     if before is None or after is None or (before["status"], after["status"]) != ("RUNNING", "RETRY_WAIT"):
         return None
+    if given_back(commit):
+        return None
     closed, not_before, caps = _closed(after), after.get("not_before"), {_capped(policy) for policy in _policies(run)}
     if closed is None or closed.get("finished_at") is None or not_before is None or len(caps) != 1:
         return None
-    if closed.get("http_status") is not None and _retry_after(run, closed) is not None:
+    if _answered(after, closed) and _retry_after(run, closed) is not None:
         return None
     longest_ms, initial_ms = caps.pop()
     cap_ms = min(longest_ms, initial_ms << min(closed.get("attempt", 1) - 1, 40))
@@ -106,6 +108,11 @@ def _share(run: RunFacts, commit: Commit) -> float | None:
 
 def _capped(policy: Item) -> tuple[int, int]:
     return policy["max_backoff_ms"], policy["initial_backoff_ms"]
+
+
+def _answered(item: Item, closed: Item) -> bool:
+    """The target's own wish was heard: by the executor that called it, or by a worker, which passes it on."""
+    return closed.get("http_status") is not None or item.get("task_queue") is not None
 
 
 def _retry_after(run: RunFacts, closed: Item) -> int | None:

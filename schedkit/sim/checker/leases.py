@@ -10,6 +10,8 @@ single messages that are lost, late or throttled cost no lease. These do:
     the store              away or full for everybody, or cut off from the holder
     the holder's clock     set by more than the margin that leases have
     a release              by the next process of a machine whose process is gone
+
+A worker's lease lives by its heartbeats, so any trouble on their way may cost it; once the storm is over, nothing does.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from schedkit.sim.checker.facts import CLOCK_MARGIN_MS, Commit, Facts, RunFacts, enters_running
+from schedkit.sim.checker.facts import CLOCK_MARGIN_MS, LOST, Commit, Facts, RunFacts, enters_running, given_back
 from schedkit.sim.checker.verdict import Violation
 
 LOOKED_BACK_MS: Final = 5_000  # a process may be stopped this long before the write or call that it is known by
@@ -42,7 +44,7 @@ def _lost(commit: Commit) -> bool:
     before, after = commit.before, commit.after
     if before is None or after is None or before["status"] != "RUNNING":
         return False
-    if enters_running(commit):
+    if enters_running(commit) or given_back(commit) == LOST:
         return True
     given_up = after["status"] == "UNKNOWN" or (after["status"] == "FAILED" and after.get("reason") == "POISON")
     end = before.get("lease_expires_at")
@@ -52,6 +54,8 @@ def _lost(commit: Commit) -> bool:
 
 def _reason(facts: Facts, run: RunFacts, claim: Commit, lost: Commit) -> bool:
     assert lost.before is not None, "what was lost was there"
+    if lost.before.get("task_queue") is not None:  # a worker's lease is short, and every message to it may be lost
+        return facts.faulty and claim.t < facts.recovered
     epoch, end = lost.before.get("epoch"), lost.before.get("lease_expires_at") or lost.t
     for commit in run.commits:
         before = commit.before

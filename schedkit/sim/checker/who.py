@@ -12,14 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from schedkit.sim.checker.facts import CLOCK_MARGIN_MS, ENDED, Commit, Facts, Item, RunFacts, enters_running
+from schedkit.sim.checker.facts import (
+    CLOCK_MARGIN_MS,
+    ENDED,
+    LOST,
+    Commit,
+    Facts,
+    Item,
+    RunFacts,
+    enters_running,
+    given_back,
+)
 from schedkit.sim.checker.verdict import Violation
 
 RUN_ARROWS: Final = frozenset({
     (None, "RUNNING"), (None, "SKIPPED"), (None, "RETRY_WAIT"), (None, "CANCELLED"),
     ("RUNNING", "RUNNING"), ("RUNNING", "RETRY_WAIT"), ("RUNNING", "SUCCEEDED"), ("RUNNING", "FAILED"),
     ("RUNNING", "SUCCEEDED_AFTER_CANCEL"), ("RUNNING", "CANCELLED"), ("RUNNING", "UNKNOWN"),
-    ("RETRY_WAIT", "RUNNING"), ("RETRY_WAIT", "CANCELLED"),
+    ("RETRY_WAIT", "RUNNING"), ("RETRY_WAIT", "CANCELLED"), ("RETRY_WAIT", "RETRY_WAIT"), ("RETRY_WAIT", "SKIPPED"),
 })  # fmt: skip
 REDRIVEN: Final = frozenset({("FAILED", "RETRY_WAIT"), ("UNKNOWN", "RETRY_WAIT")})
 JOB_ARROWS: Final = frozenset({
@@ -57,8 +67,12 @@ def _illegal_run(commit: Commit) -> str | None:
             asked = bool(before.get("cancel_requested"))
             if asked != (move[1] == "SUCCEEDED_AFTER_CANCEL"):
                 return f"{commit.arrow} records {move[1]} although a cancel was {'' if asked else 'not '}requested"
-        if move == (None, "RETRY_WAIT") and not after.get("triggered"):
+        if move == (None, "RETRY_WAIT") and not (after.get("triggered") or after.get("task_queue")):
             return f"{commit.arrow} makes a run that waits for a retry before anything was tried"
+        if move == ("RETRY_WAIT", "SKIPPED") and after.get("attempts"):
+            return f"{commit.arrow} skips a run that had been started"
+        if move == ("RETRY_WAIT", "RETRY_WAIT") and before is not None and not _rerouted(before, after):
+            return f"{commit.arrow} changes a run that waits, and not only where"
         return None
     if move in REDRIVEN and commit.arrow.startswith("redrive"):
         return None
@@ -68,6 +82,12 @@ def _illegal_run(commit: Commit) -> str | None:
             return None
         return f"{commit.arrow} changes {', '.join(changed)} of a run that has ended {move[0]}"
     return f"{commit.arrow} takes the run from {move[0] or 'nothing'} to {move[1]}"
+
+
+def _rerouted(before: Item, after: Item) -> bool:
+    """What changed about a waiting run is for whom it waits."""
+    changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    return changed <= {"task_queue", "task_type", "target_id", "task_line", "timer_partition", "timer_at"}
 
 
 def attempts_once(facts: Facts) -> Iterator[Violation]:
@@ -83,7 +103,8 @@ def attempts_once(facts: Facts) -> Iterator[Violation]:
                     text = f"{commit.arrow} changes the attempt of epoch {attempt['epoch']}, which had ended"
                     yield _found("I8", "closed_attempt_changed", run, commit, text)
             rise = after.get("attempt", 0) - before.get("attempt", 0)
-            if rise != int(after["status"] == "RETRY_WAIT" and before["status"] == "RUNNING"):
+            failed = after["status"] == "RETRY_WAIT" and before["status"] == "RUNNING" and not given_back(commit)
+            if rise != int(failed):
                 text = f"{commit.arrow} takes attempt {before.get('attempt')} to {after.get('attempt')}"
                 yield _found("I8", "attempt_out_of_turn", run, commit, text)
 
@@ -111,11 +132,12 @@ def one_live_epoch(facts: Facts) -> Iterator[Violation]:
     """I9: every arrow into RUNNING raises the epoch by one, and none takes a lease that is alive."""
     for run in facts.runs:
         for commit in run.commits:
-            if not enters_running(commit) or commit.after is None:
+            entered = enters_running(commit)
+            if not (entered or given_back(commit) == LOST) or commit.after is None:
                 continue
             before: Any = commit.before or {}
             was, becomes = before.get("epoch", 0), commit.after.get("epoch")
-            if becomes != was + 1:
+            if entered and becomes != was + 1:
                 text = f"{commit.arrow} takes epoch {was} to {becomes}"
                 yield _found("I9", "epoch_not_raised_by_one", run, commit, text)
             lease_end = before.get("lease_expires_at")
@@ -123,8 +145,8 @@ def one_live_epoch(facts: Facts) -> Iterator[Violation]:
                 continue
             early_ms = lease_end + CLOCK_MARGIN_MS - facts.skew_ms - commit.t
             if early_ms > 0:
-                text = f"{commit.after.get('lease_owner')} took the lease of {before.get('lease_owner')}, which ends "
-                text += f"at {lease_end}, {early_ms} ms before any clock could say that it had ended"
+                text = f"{commit.after.get('lease_owner') or commit.node} took {before.get('lease_owner')}'s lease, "
+                text += f"which ends at {lease_end}, {early_ms} ms before any clock could say that it had ended"
                 yield _found("I9", "live_lease_taken", run, commit, text)
 
 
@@ -166,7 +188,9 @@ def leases_forward(facts: Facts) -> Iterator[Violation]:
                 continue
             was, becomes = before.get("lease_expires_at"), after.get("lease_expires_at")
             claim = run.claims.get(before.get("epoch", 0))
-            if was != becomes and commit.own is not None and claim is not None and claim.node != commit.node:
+            by_worker = before.get("task_queue") is not None  # through whichever door: its epoch is what counts
+            known = commit.own is not None and claim is not None
+            if was != becomes and known and not by_worker and claim is not None and claim.node != commit.node:
                 text = f"{commit.arrow} extends the lease that {claim.node} took"
                 yield _found("I10", "extended_by_another", run, commit, text)
             if was is not None and (becomes is None or becomes < was):

@@ -12,6 +12,7 @@ CLAIM: Final = "schedkit.engine.who.claim"
 CRON: Final = "schedkit.engine.when.cron"
 DISPATCHER: Final = "schedkit.roles.dispatcher"
 EXECUTOR: Final = "schedkit.roles.executor"
+SETTLING: Final = "schedkit.roles.settling"
 OCCURRENCES: Final = "schedkit.engine.when.occurrences"
 OPERATE: Final = "schedkit.engine.when.operate"
 PLAN: Final = "schedkit.engine.when.plan"
@@ -186,7 +187,7 @@ SCHEDULES: Final = (
         "finished_too_soon",
         "a job ends although its last run has not",
         ("I8", "I30"),
-        (Edit(EXECUTOR, "elif previous.status.final:", "elif True:"),),
+        (Edit(SETTLING, "elif previous.status.final:", "elif True:"),),
     ),
 )  # fmt: skip
 
@@ -195,7 +196,13 @@ MISFIRES: Final = (
         "dropped_in_silence",
         "what is skipped is recorded nowhere",
         ("I6", "I30", "I2"),
-        (Edit(EXECUTOR, "match await self._commit(move, *records):", "match await self._commit(move):"),),
+        (
+            Edit(
+                EXECUTOR,
+                "match await self._settling.commit(move, *records):",
+                "match await self._settling.commit(move):",
+            ),
+        ),
     ),
     Mutant(
         "no_grace",
@@ -246,7 +253,7 @@ MISFIRES: Final = (
         (
             Edit(
                 EXECUTOR,
-                "for run in (previous, await self._run_of(job, job.last_triggered)):",
+                "for run in (previous, await self._settling.run_at(job, job.last_triggered)):",
                 "for run in (previous,):",
             ),
         ),
@@ -275,8 +282,8 @@ MISFIRES: Final = (
         ("I13",),
         (
             Edit(
-                EXECUTOR,
-                "await self._commit(advancing.look_again(fresh, world.shards, now))",
+                SETTLING,
+                "await self.commit(advancing.look_again(fresh, world.shards, now))",
                 "return",
             ),
         ),

@@ -9,13 +9,14 @@ from tests.sim.mutants.mutant import Edit, Mutant
 CALLING: Final = "schedkit.roles.calling"
 CLAIM: Final = "schedkit.engine.who.claim"
 EXECUTOR: Final = "schedkit.roles.executor"
+SETTLING: Final = "schedkit.roles.settling"
 FLEET: Final = "schedkit.sim.fleet"
 REAP: Final = "schedkit.engine.failure.reap"
 RUNS: Final = "schedkit.model.runs"
 
 LIVE_LEASE_ASSERTED: Final = Edit(CLAIM, "assert now > run.lease_expires_at + RECLAIM_MARGIN_MS,", "assert True,")
 
-SETTLED_WHEN: Final = '(*_held(run), Equals("cancel_requested", run.cancel_requested))'
+SETTLED_WHEN: Final = '(*held(run), Equals("cancel_requested", run.cancel_requested))'
 
 WHO: Final = (
     Mutant(
@@ -62,7 +63,7 @@ WHO: Final = (
         "reclaimed_by_all",
         "a lost lease is taken over on no condition",
         ("I8", "I9"),
-        (Edit(CLAIM, '"reclaim", _held_as_read(run),', '"reclaim", (Equals("job_id", run.job_id),),'),),
+        (Edit(CLAIM, '"reclaim", held_as_read(run),', '"reclaim", (Equals("job_id", run.job_id),),'),),
     ),
     Mutant(
         "unfenced_settle",
@@ -72,7 +73,7 @@ WHO: Final = (
             Edit(
                 CLAIM,
                 SETTLED_WHEN,
-                '(_held(run)[0], Equals("cancel_requested", run.cancel_requested))',
+                '(held(run)[0], Equals("cancel_requested", run.cancel_requested))',
             ),
         ),
     ),
@@ -80,7 +81,7 @@ WHO: Final = (
         "unfenced_extend",
         "a lease is extended without asking for the epoch",
         ("I10", "I12"),
-        (Edit(CLAIM, '"extend", _held_as_read(run), changes)', '"extend", _held(run)[:1], changes)'),),
+        (Edit(CLAIM, '"extend", held_as_read(run), changes)', '"extend", held(run)[:1], changes)'),),
     ),
     Mutant(
         "settled_twice",
@@ -90,7 +91,7 @@ WHO: Final = (
             Edit(
                 CLAIM,
                 SETTLED_WHEN,
-                '(_held(run)[1], Equals("cancel_requested", run.cancel_requested))',
+                '(held(run)[1], Equals("cancel_requested", run.cancel_requested))',
             ),
         ),
     ),
@@ -98,7 +99,7 @@ WHO: Final = (
         "cancel_request_unseen",
         "an attempt is settled without asking whether a cancel was requested meanwhile",
         ("I8", "I4"),
-        (Edit(CLAIM, SETTLED_WHEN, "_held(run)"),),
+        (Edit(CLAIM, SETTLED_WHEN, "held(run)"),),
     ),
     Mutant(
         "no_claim_token",
@@ -149,7 +150,7 @@ WHO: Final = (
         (
             Edit(
                 CLAIM,
-                "run_attributes(running) | listing(running) | _lease_timer(running, shards)",
+                "run_attributes(running) | listing(running) | lease_timer(running, shards)",
                 "run_attributes(running) | listing(running)",
             ),
         ),
@@ -161,8 +162,8 @@ WHO: Final = (
         (
             Edit(
                 CLAIM,
-                'return waiting, {"timer_partition": partition, "timer_at": at}',
-                "return waiting, dict(NO_TIMER)",
+                "return again, waiting_timer(again, shards, at)",
+                "return again, dict(NO_TIMER)",
             ),
         ),
     ),
@@ -170,7 +171,7 @@ WHO: Final = (
         "short_lease",
         "a lease does not outlive the call",
         ("I16", "I11"),
-        (Edit(CLAIM, "return now + job.target.timeout_ms + LEASE_MARGIN_MS", "return now + RECLAIM_MARGIN_MS"),),
+        (Edit(CLAIM, "return now + timeout_ms + LEASE_MARGIN_MS", "return now + RECLAIM_MARGIN_MS"),),
     ),
     Mutant(
         "others_released",
@@ -214,7 +215,7 @@ WHO: Final = (
             ),
             Edit(
                 EXECUTOR,
-                "return isinstance(await self._commit(advancing.advance(job, start, world.shards, now)), Applied)",
+                "return isinstance(await self._settling.commit(advancing.advance(job, start, world.shards, now)), Applied)",  # noqa: E501
                 "return True",
             ),
         ),
@@ -238,7 +239,7 @@ WHO: Final = (
         (
             Edit(
                 EXECUTOR,
-                "            outcome = await self._commit_while_held(run, write)",
+                "            outcome = await self._settling.commit_while_held(run, write)",
                 "            outcome = await self._world.commit(write)",
             ),
         ),
@@ -249,8 +250,8 @@ WHO: Final = (
         ("I11",),
         (
             Edit(
-                EXECUTOR,
-                "outcome = await self._commit_while_held(run, write, *ending)",
+                SETTLING,
+                "outcome = await self.commit_while_held(run, write, *ending)",
                 "outcome = await self._world.commit(write, *ending)",
             ),
         ),
