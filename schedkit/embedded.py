@@ -24,6 +24,7 @@ from schedkit.adapters.failpoints import bare
 from schedkit.adapters.http.targets import HttpTargets
 from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.adapters.memory.queue import MemoryQueue
+from schedkit.adapters.secrets import FOLDER_VARIABLE
 from schedkit.adapters.sqlite.folder import DataFolder
 from schedkit.adapters.sqlite.store import SqliteStore
 from schedkit.api.app import make_app
@@ -65,6 +66,7 @@ class Settings:
     port: int = DEFAULT_PORT
     demo: bool = True
     allowed_networks: tuple[str, ...] = ()
+    secrets_folder: Path | None = None
     slots: int = DEFAULT_SLOTS
     grace_ms: int = GRACE_MS
     clock_offset_ms: int = 0
@@ -118,6 +120,7 @@ async def running(settings: Settings, folder: DataFolder | None = None) -> Async
             folder.database if folder is not None else None,
             registered=registered,
             allowed_networks=settings.allowed_networks,
+            secrets_folder=settings.secrets_folder,
             clock_offset_ms=settings.clock_offset_ms,
         )
         store, targets = bare(world.store), bare(world.targets)
@@ -182,7 +185,7 @@ async def _stop(scheduler: Embedded, tasks: list[asyncio.Task[None]]) -> None:
 
 
 def check(settings: Settings) -> None:
-    """Raises InvalidInput for a network that is not one, NotAllowed for an address others could reach."""
+    """Raises InvalidInput for a network or a folder that is not one, NotAllowed for an address others could reach."""
     for network in settings.allowed_networks:
         try:
             ipaddress.ip_network(network)
@@ -193,6 +196,13 @@ def check(settings: Settings) -> None:
                 field="SCHEDKIT_ALLOWED_NETWORKS",
                 fix=("write networks as 10.0.0.0/8,192.168.1.0/24",),
             ) from None
+    if settings.secrets_folder is not None and not settings.secrets_folder.is_dir():
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT,
+            f"{str(settings.secrets_folder)!r} is not a folder",
+            field=FOLDER_VARIABLE,
+            fix=("name the folder in which the files with secrets are",),
+        )
     if settings.host != "localhost" and not _loopback(settings.host):
         raise NotAllowed(
             Reason.FORBIDDEN,

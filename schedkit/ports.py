@@ -15,6 +15,7 @@ from schedkit.errors import QueueUnavailable, StoreUnavailable
 from schedkit.model.calls import Call, Reply
 from schedkit.model.jobs import Priority
 from schedkit.model.keys import Index
+from schedkit.model.secrets import Missing, Secret
 from schedkit.model.time import HOUR_MS, Instant
 from schedkit.model.timers import Timer, timer_of
 from schedkit.model.writes import Applied, Item, Key, Outcome, Refused, Write
@@ -141,6 +142,28 @@ class Targets(Protocol):
         """Call once, follow no redirect, never raise for what the network or the target does."""
 
 
+class Secrets(Protocol):
+    """Secrets by reference. Which of them jobs may name is the deployment's to say; no value is kept."""
+
+    def refusal(self, ref: str) -> str | None:
+        """Why no job may name this reference, or None where it may. Whether there is such a secret is not told."""
+
+    async def read(self, ref: str) -> Secret | Missing:
+        """The secret as it is now; `Missing` where there is none or where `refusal` says that it may not be read."""
+
+
+class NoSecrets:
+    """`Secrets` of a world in which nothing is signed."""
+
+    def refusal(self, ref: str) -> str | None:
+        """No reference may be named."""
+        return "this scheduler has no secrets"
+
+    async def read(self, ref: str) -> Secret | Missing:
+        """There is none."""
+        return Missing(f"the secret {ref} may not be read: {self.refusal(ref)}")
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """All ports of one process, and the few facts every role needs."""
@@ -157,6 +180,7 @@ class World:
     registered: Mapping[str, str] = field(default_factory=dict)  # target_id -> base URL
     loopback_allowed: bool = False
     allowed_networks: tuple[str, ...] = ()
+    secrets: Secrets = field(default_factory=NoSecrets)
 
     async def commit(self, *writes: Write) -> Outcome:
         """Perform a decision and pass its timers on: overdue ones to the queue, near ones to their bucket (W9, W9a)."""

@@ -15,6 +15,7 @@ from schedkit.adapters.http.targets import HttpTargets
 from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.adapters.memory.queue import MemoryQueue
 from schedkit.adapters.memory.store import MemoryStore
+from schedkit.adapters.secrets import MachineSecrets
 from schedkit.adapters.sqlite.store import SqliteStore
 from schedkit.adapters.system import SystemChance, SystemClock
 from schedkit.model.time import SECOND_MS
@@ -29,9 +30,10 @@ def embedded(
     *,
     registered: Mapping[str, str] | None = None,
     allowed_networks: tuple[str, ...] = (),
+    secrets_folder: Path | None = None,
     clock_offset_ms: int = 0,
 ) -> World:
-    """A world of one process, on this event loop. `database` None keeps nothing.
+    """A world of one process, on this event loop. `database` None keeps nothing; `secrets_folder` None reads none.
 
     Raises StartupRefused when the database cannot be used, ValueError for a network that is not one, InvalidInput for
     failpoints that are none.
@@ -51,5 +53,6 @@ def embedded(
         registered=registered or {},
         loopback_allowed=True,
         allowed_networks=allowed_networks,
+        secrets=MachineSecrets(os.environ, secrets_folder),
     )
     return failpoints.armed(world, practised)

@@ -27,6 +27,7 @@ import httpx
 
 from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.adapters.memory.queue import MemoryQueue
+from schedkit.adapters.memory.secrets import MemorySecrets
 from schedkit.adapters.memory.store import MemoryStore
 from schedkit.api.app import make_app
 from schedkit.api.ops import Vitals
@@ -38,7 +39,7 @@ from schedkit.model.runs import Run, run_of
 from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Instant, parse_rfc3339, rfc3339
 from schedkit.model.timers import Timer
 from schedkit.model.writes import Item, Key, Outcome, Write
-from schedkit.ports import Clock, Page, Store, World
+from schedkit.ports import Clock, Page, Secrets, Store, World
 from schedkit.roles.dispatcher import Dispatcher
 from schedkit.roles.executor import Executor
 from schedkit.roles.loader import Loader
@@ -280,11 +281,19 @@ class Process:
 class Virtual:
     """Clock, store and target of a world, the processes that run in it, and a client of its API."""
 
-    def __init__(self, at: str = "2026-06-01T12:00:00Z", *, seed: int = 1, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        at: str = "2026-06-01T12:00:00Z",
+        *,
+        seed: int = 1,
+        store: Store | None = None,
+        secrets: Secrets | None = None,
+    ) -> None:
         self.clock = ManualClock(parse_rfc3339(at))
         self.store: Store = store or MemoryStore()
         self.chance = SeededChance(seed)
         self.targets = ScriptedTargets(self.clock)
+        self.secrets: Secrets = secrets or MemorySecrets()
         self.line = Line(self.store)  # the API's
         self.not_ready: str | None = None
         self._names = count(1)
@@ -317,6 +326,7 @@ class Virtual:
             node=f"node-{next(self._names)}",
             horizon_ms=HORIZON_MS,
             registered={"billing": "https://billing.example/base/"},
+            secrets=self.secrets,
         )
 
     async def boot(self, *, alone: bool = True, serving: bool = True, slots: int = SLOTS) -> Process:

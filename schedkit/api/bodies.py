@@ -92,6 +92,14 @@ class IntervalBody(Body):
 ScheduleBody = Annotated[OnceBody | CronBody | IntervalBody, Discriminator("type")]
 
 
+class AuthBody(Body):
+    """How calls are signed: with the secret behind `secret_ref`, and while it is rotated with the one before it too."""
+
+    type: Literal["NONE", "HMAC_SHA256"]
+    secret_ref: Text | None = None
+    previous_secret_ref: Text | None = None
+
+
 class TargetBody(Body):
     """Where the call goes: `url`, or the `target_id` of a registered target with a `path` under it."""
 
@@ -102,6 +110,7 @@ class TargetBody(Body):
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "POST"
     timeout_seconds: Annotated[Seconds, Field(ge=1, le=MAX_TIMEOUT_MS / SECOND_MS)] = 30
     headers: dict[str, Annotated[str, Field(strict=True)]] = {}
+    auth: AuthBody | None = None
 
 
 class TaskTargetBody(Body):
@@ -324,6 +333,8 @@ def refused(error: ValidationError) -> InvalidInput:
     given = first.get("input")
     if kind == "union_tag_invalid" and isinstance(given, dict):
         given = given.get("type")
+    if path.startswith("target.auth"):
+        return InvalidInput(reason, f"{path} {_must(first)}", field=path)  # it may be a secret, put where none belongs
     shown = json.dumps(given, ensure_ascii=False, default=str)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     return InvalidInput(reason, f"{path or 'the body'} {_must(first)}, and this is {shown}", field=path or None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from schedkit.api import bodies, strict_json
+from schedkit.api.target_auth import auth_in, auth_out
 from schedkit.engine.addresses import check_url
 from schedkit.engine.when import occurrences
 from schedkit.engine.when.zones import TZDATA_VERSION
@@ -188,6 +189,11 @@ def target_in(body: bodies.TargetBody | bodies.TaskTargetBody, world: World) -> 
             field="target.target_id",
             fix=("give the target as a url",),
         )
+    auth = auth_in(body.auth, world.secrets)
+    if auth is not None and body.url is None:
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT, "auth goes with a url; a registered target has its own", field="target.auth"
+        )
     headers_in(body.headers)
     return HttpTarget(
         url=body.url,
@@ -196,6 +202,7 @@ def target_in(body: bodies.TargetBody | bodies.TaskTargetBody, world: World) -> 
         method=body.method,
         timeout_ms=milliseconds(body.timeout_seconds),
         headers=dict(body.headers),
+        auth=auth,
     )
 
 
@@ -226,11 +233,12 @@ def target_changed(target: Target, patch: bodies.TargetPatch | bodies.TaskTarget
         "method": target.method,
         "timeout_seconds": target.timeout_ms / SECOND_MS,
         "headers": dict(target.headers),
+        "auth": auth_out(target.auth) if target.auth is not None else None,
     }
     if given.get("url") is not None:
         before |= {"target_id": None, "path": ""}
     if given.get("target_id") is not None:
-        before |= {"url": None}
+        before |= {"url": None, "auth": None}
     return target_in(bodies.read(bodies.TargetBody, before | given), world)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from schedkit.api.target_auth import auth_out
 from schedkit.engine.when import zones
 from schedkit.engine.when.window import dispatch_at
 from schedkit.model.jobs import Job, JobStatus, RetryPolicy, Target, TaskTarget
@@ -161,6 +162,7 @@ def target_out(target: Target, registered: Mapping[str, str]) -> dict[str, Any]:
             "timeout_seconds": seconds(target.timeout_ms) if target.timeout_ms is not None else None,
         }
     where = {} if target.target_id is None else {"target_id": target.target_id, "path": target.path}
+    signed = {} if target.auth is None else {"auth": auth_out(target.auth)}
     return {
         "type": "HTTP",
         **where,
@@ -168,6 +170,7 @@ def target_out(target: Target, registered: Mapping[str, str]) -> dict[str, Any]:
         "method": target.method,
         "timeout_seconds": seconds(target.timeout_ms),
         "headers": dict(target.headers),
+        **signed,
     }
 
 

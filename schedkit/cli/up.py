@@ -72,6 +72,7 @@ def up(
         port=port,
         demo=not no_demo,
         allowed_networks=networks,
+        secrets_folder=Path(folder) if (folder := os.environ.get("SCHEDKIT_SECRETS_DIR")) else None,
         clock_offset_ms=_clock_offset_ms(),
     )
     logging.basicConfig(

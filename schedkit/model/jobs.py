@@ -72,6 +72,19 @@ class RegionPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class HmacAuth:
+    """Calls are signed with the secret behind this reference; while it is rotated, with the one before it too (F8)."""
+
+    secret_ref: str
+    previous_secret_ref: str | None = None
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        """What a call is signed with, the newest first."""
+        return (self.secret_ref, *([self.previous_secret_ref] if self.previous_secret_ref is not None else []))
+
+
+@dataclass(frozen=True, slots=True)
 class HttpTarget:
     """Where the call goes: a URL, or a path under the base URL of a registered target, looked up at each call."""
 
@@ -81,6 +94,7 @@ class HttpTarget:
     method: str = "POST"
     timeout_ms: int = 30 * SECOND_MS
     headers: Mapping[str, str] = field(default_factory=dict)
+    auth: HmacAuth | None = None
 
     def url_under(self, registered: Mapping[str, str]) -> str | None:
         """The URL to call, given the base URLs of registered targets; None where this one is not registered (now)."""
@@ -223,13 +237,19 @@ def _policies(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"gap": GapPolicy(values["gap"]), "repeat": RepeatPolicy(values["repeat"])}
 
 
+def _target_attributes(target: Target) -> dict[str, Any]:
+    found = {"type": _TARGET_TYPES[type(target)]} | _attributes_of(_TARGET_FIELDS[type(target)], target)
+    if isinstance(target, HttpTarget) and target.auth is not None:
+        found["auth"] = _attributes_of(_AUTH_FIELDS, target.auth)
+    return found
+
+
 def _target_of(attributes: Mapping[str, Any]) -> Target:
     kind = TaskTarget if attributes["type"] == _TARGET_TYPES[TaskTarget] else HttpTarget
-    return kind(**{name: value for name, value in attributes.items() if name != "type"})
-
-
-def _target_attributes(target: Target) -> dict[str, Any]:
-    return {"type": _TARGET_TYPES[type(target)]} | _attributes_of(_TARGET_FIELDS[type(target)], target)
+    values = {name: value for name, value in attributes.items() if name != "type"}
+    if values.get("auth") is not None:
+        values["auth"] = HmacAuth(**values["auth"])
+    return kind(**values)
 
 
 def _attributes_of(names: tuple[str, ...], value: Any) -> dict[str, Any]:
@@ -244,6 +264,7 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
 _FIELDS: Final = _names(Job)
 _TARGET_TYPES: Final[dict[type[Any], str]] = {HttpTarget: "HTTP", TaskTarget: "TASK_QUEUE"}
 _TARGET_FIELDS: Final = {kind: _names(kind) for kind in _TARGET_TYPES}
+_AUTH_FIELDS: Final = _names(HmacAuth)
 _RETRY_FIELDS: Final = _names(RetryPolicy)
 _SCHEDULE_TYPES: Final[dict[type[Any], str]] = {Once: "ONCE", Cron: "CRON", Interval: "INTERVAL"}
 _SCHEDULE_FIELDS: Final = {kind: _names(kind) for kind in _SCHEDULE_TYPES}

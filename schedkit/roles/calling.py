@@ -3,15 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from schedkit import __version__
-from schedkit.model.calls import Call
-from schedkit.model.jobs import HttpTarget, Job
+from schedkit.engine.signing import signed_headers, signing_key
+from schedkit.model.calls import Call, NotSent, Reply
+from schedkit.model.jobs import HmacAuth, HttpTarget, Job
 from schedkit.model.keys import run_id, stable_hash
 from schedkit.model.runs import Run
+from schedkit.model.secrets import Missing, Secret
+from schedkit.ports import Secrets, World
 
 BODYLESS: Final = frozenset({"GET", "HEAD"})
+
+
+async def make_call(run: Run, job: Job, world: World) -> Reply:
+    """Call the target of this attempt, signed as of now where it has a secret; without the secret nothing is sent."""
+    call = call_of(run, job, world.registered)
+    auth = job.target.auth if isinstance(job.target, HttpTarget) else None
+    if auth is not None:
+        keys = await _signing_keys(auth, world.secrets)
+        if isinstance(keys, NotSent):
+            return keys
+        signed = signed_headers(keys, call.headers["Idempotency-Key"], call.body or b"", world.clock.now())
+        call = replace(call, headers={**call.headers, **signed})
+    return await world.targets.call(call)
+
+
+async def _signing_keys(auth: HmacAuth, secrets: Secrets) -> list[bytes] | NotSent:
+    """One for each live secret. A secret that is missing may be there at the next attempt, so it is worth a retry."""
+    keys = []
+    for ref in auth.refs:
+        match await secrets.read(ref):
+            case Missing(why):
+                return NotSent(f"the call could not be signed: {why}")
+            case Secret(value):
+                try:
+                    keys.append(signing_key(value))
+                except ValueError as error:
+                    return NotSent(f"the call could not be signed with the secret {ref}: {error}")
+    return keys
 
 
 def call_of(run: Run, job: Job, registered: Mapping[str, str]) -> Call:

@@ -34,7 +34,7 @@ from schedkit.model.time import MINUTE_MS, Instant
 from schedkit.model.timers import Timer
 from schedkit.model.writes import Applied, Key, Refused
 from schedkit.ports import World
-from schedkit.roles.calling import call_of
+from schedkit.roles.calling import make_call
 from schedkit.roles.settling import Settled, Settling, said
 
 TOKEN_BYTES: Final = 12  # chance enough that no two claims ever share a token
@@ -282,7 +282,7 @@ class Executor:
             run = longer
         while (called_at := world.clock.now()) < run.due_at:  # the clock was set back after the claim (C2)
             await world.clock.sleep(min(run.due_at - called_at, LONGEST_WAIT_MS))
-        reply = await world.targets.call(call_of(run, job, world.registered))
+        reply = await make_call(run, job, world)
         now = world.clock.now()
         verdict = judge(
             reply, attempt=run.attempt, policy=job.retry, delivery=job.delivery, now=now, draw=world.chance.draw()

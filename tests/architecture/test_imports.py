@@ -12,9 +12,9 @@ import pytest
 from tests.architecture.tree import ROOT, Module, modules
 
 PURE = frozenset({
-    "__future__", "bisect", "calendar", "collections", "collections.abc", "dataclasses", "datetime", "difflib",
-    "email.utils", "enum", "functools", "hashlib", "heapq", "importlib.resources", "ipaddress", "itertools", "json",
-    "math", "operator", "re", "string", "types", "typing", "urllib.parse", "zoneinfo",
+    "__future__", "base64", "bisect", "calendar", "collections", "collections.abc", "dataclasses", "datetime",
+    "difflib", "email.utils", "enum", "functools", "hashlib", "heapq", "hmac", "importlib.resources", "ipaddress",
+    "itertools", "json", "math", "operator", "re", "string", "types", "typing", "urllib.parse", "zoneinfo",
     "croniter", "tzdata", "ulid",
 })  # fmt: skip
 HEAVY = ("aiohttp", "boto3", "fastapi", "httpx", "pydantic", "sqlite3", "textual", "uvicorn")

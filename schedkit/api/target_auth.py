@@ -1,0 +1,52 @@
+"""How the calls of a target are signed, at the door: references only. No value of a secret ever passes here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from schedkit.api.bodies import AuthBody
+from schedkit.errors import InvalidInput, Reason
+from schedkit.model.jobs import HmacAuth
+from schedkit.ports import Secrets
+
+FIELD: Final = "target.auth"
+EXAMPLE: Final = '{"type": "HMAC_SHA256", "secret_ref": "env:SCHEDKIT_SECRET_BILLING"}'
+
+
+def auth_in(body: AuthBody | None, secrets: Secrets) -> HmacAuth | None:
+    """Raises InvalidInput where references and type do not fit, or where this deployment lets no job name them."""
+    if body is None or body.type == "NONE":
+        given = body.model_fields_set - {"type"} if body is not None else ()
+        if given:
+            raise InvalidInput(
+                Reason.INVALID_ARGUMENT, "auth NONE has no secrets", field=f"{FIELD}.{min(given)}", fix=(EXAMPLE,)
+            )
+        return None
+    if body.secret_ref is None:
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT,
+            "auth HMAC_SHA256 needs the reference of its secret",
+            field=f"{FIELD}.secret_ref",
+            fix=(EXAMPLE,),
+        )
+    _allowed(body.secret_ref, "secret_ref", secrets)
+    if body.previous_secret_ref is not None:
+        _allowed(body.previous_secret_ref, "previous_secret_ref", secrets)
+    return HmacAuth(body.secret_ref, body.previous_secret_ref)
+
+
+def auth_out(auth: HmacAuth) -> dict[str, Any]:
+    """As the API shows it, and takes it back."""
+    before = {} if auth.previous_secret_ref is None else {"previous_secret_ref": auth.previous_secret_ref}
+    return {"type": "HMAC_SHA256", "secret_ref": auth.secret_ref, **before}
+
+
+def _allowed(ref: str, name: str, secrets: Secrets) -> None:
+    why = secrets.refusal(ref)
+    if why is not None:
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT,
+            f"{name} cannot be used: {why}",  # it is not quoted: somebody may have given the secret itself
+            field=f"{FIELD}.{name}",
+            why="a job must not be able to read any file or variable of the scheduler",
+        )
