@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 import typer
-from typer.main import get_command
+from typer.main import get_command, get_group
 
 from schedkit import __version__
 from schedkit.cli import front
@@ -62,7 +62,7 @@ def _load(name: str) -> Any:
     """The command of this name, from its module: a group `app`, or a function of that name."""
     module = importlib.import_module(front.BY_NAME[name].module)
     if hasattr(module, "app"):
-        command = get_command(module.app)
+        command = get_group(module.app)  # also where it has one command only
         command.name = name
         return command
     return leaf(getattr(module, name), name)

@@ -179,10 +179,12 @@ class Group(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         lines = [self.help or "", "", f"usage: {ctx.command_path} COMMAND [OPTIONS]", "", "commands:"]
-        for name in self.list_commands(ctx):
+        names = self.list_commands(ctx)
+        width = max([12, *(len(name) + 2 for name in names)])
+        for name in names:
             command = self.get_command(ctx, name)
             summary = (command.help or "").partition("\n")[0] if command else ""
-            lines.append(f"  {name:<12}{summary}")
+            lines.append(f"  {name:<{width}}{summary}")
         lines += ["", *global_options(ctx, formatter.width, self.params)]
         formatter.write("\n".join(lines) + "\n")
 

@@ -123,6 +123,7 @@ def job_page(me: Invocation, job: Doc, runs: int) -> One:
         *[("note", note) for note in job.get("notes") or ()],
         *([("window", _window(job))] if job.get("dispatch_window_seconds") else []),
         ("target", target_text(job)),
+        *([("signed", signed)] if (signed := show.auth((job.get("target") or {}).get("auth"))) else []),
         ("payload", raw(job.get("payload")) or DASH),
         ("priority", raw(job.get("priority"))),
         ("retries", _retries(retry)),
@@ -191,7 +192,7 @@ def created_page(me: Invocation, job: Doc, asked_target: str | None, *, replayed
     lines += [f"  note      {note}" for note in job.get("notes") or ()]
     if job.get("dispatch_window_seconds"):
         lines.append(f"  window    {_window(job)}")
-    lines.append(f"  target    {_called_target(job, asked_target)}")
+    lines += _called_lines(job, asked_target)
     if at:
         key = f"{job['job_id']}:{at}"
         lines.append(f"  key       {key}   the target gets it as Idempotency-Key, the same on each retry")
@@ -200,6 +201,12 @@ def created_page(me: Invocation, job: Doc, asked_target: str | None, *, replayed
     else:
         lines.append(f"next:  schedkit job runs {name} -w      schedkit job cancel {name}")
     return One(SCHEMA, job, [show.line(text) for text in lines], "job_id", exact=True)
+
+
+def _called_lines(job: Doc, asked: str | None) -> list[str]:
+    """Whom it calls, and how the calls are signed."""
+    signed = show.auth((job.get("target") or {}).get("auth"))
+    return [f"  target    {_called_target(job, asked)}", *([f"  signed    {signed}"] if signed else [])]
 
 
 def _called_target(job: Doc, asked: str | None) -> str:
@@ -220,7 +227,7 @@ def would_create(me: Invocation, body: Doc, due: Doc) -> One:
         when = f"{show.long_stamp(first['scheduled_for'], zone)}, {away}"
         lines.append(f"  runs      {show.schedule(body['schedule'])}, first {when}")
     lines += [f"  note      {note}" for note in first.get("notes") or ()]
-    lines.append(f"  target    {_called_target(body, None)}")
+    lines += _called_lines(body, None)
     return One("schedkit.job-dry-run/v1", dict(body), [show.line(text) for text in lines], "name", exact=True)
 
 

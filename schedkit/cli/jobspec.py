@@ -33,6 +33,8 @@ CLOCK_CHANGES: Final = {  # each word decides one of the two policies (W3)
     "shift": ("dst_gap_policy", "SHIFT_FORWARD"),
 }
 DIALECT_HELP: Final = "unix, quartz or eventbridge."
+REFERENCE_HELP: Final = "env:SCHEDKIT_SECRET_NAME, file:/folder/name"
+UNSIGNED: Final = "none"
 DST_HELP: Final = "When clocks change: first, second or both for a repeated time; skip or shift for a missing one."
 
 
@@ -57,6 +59,12 @@ class Spec:
     path: Annotated[str | None, Option("--path", metavar="/p", help="Below the target.")] = None
     method: Annotated[str | None, Option("--method", metavar="M", help="POST unless said.")] = None
     header: Annotated[list[str] | None, Option("--header", metavar="K=V", help="Sent along; nothing secret.")] = None
+    hmac_secret_ref: Annotated[
+        str | None, Option("--hmac-secret-ref", metavar="REF", help=f"Sign calls: {REFERENCE_HELP}, or {UNSIGNED}.")
+    ] = None
+    hmac_previous_ref: Annotated[
+        str | None, Option("--hmac-previous-ref", metavar="REF", help="With the old secret too, while it is replaced.")
+    ] = None
     payload: Annotated[str | None, Option("--payload", metavar="JSON", help="JSON, @FILE, or - for stdin.")] = None
     run_timeout: Annotated[str | None, Option("--run-timeout", metavar="30s", help="Bound of one call.")] = None
     priority: Annotated[str | None, Option("--priority", metavar="P", help="critical, high, default or low.")] = None
@@ -195,6 +203,8 @@ def _target(spec: Spec, before: Mapping[str, Any] | None) -> dict[str, Any] | No
         parts["timeout_seconds"] = values.duration_seconds(spec.run_timeout, "--run-timeout")
     if spec.header:
         parts["headers"] = {**((before or {}).get("headers") or {}), **values.header_pairs(spec.header)}
+    if (auth := _auth(spec)) is not None:
+        parts["auth"] = auth
     if spec.target is None:
         if before is None:
             raise InvalidInput(
@@ -214,8 +224,26 @@ def _target(spec: Spec, before: Mapping[str, Any] | None) -> dict[str, Any] | No
         {name: before[name] for name in ("method", "timeout_seconds", "headers") if before.get(name)} if before else {}
     )
     if "://" in spec.target:
+        if before is not None and before.get("auth"):
+            kept["auth"] = before["auth"]
         return {**kept, "url": _joined(spec.target, spec.path), **parts}
     return {**kept, "target_id": spec.target, **({"path": spec.path} if spec.path else {}), **parts}
+
+
+def _auth(spec: Spec) -> dict[str, str] | None:
+    """How calls are signed. Flags name where secrets are; a secret itself is never a flag value."""
+    if spec.hmac_secret_ref is None and spec.hmac_previous_ref is None:
+        return None
+    if spec.hmac_secret_ref is None or (spec.hmac_secret_ref == UNSIGNED and spec.hmac_previous_ref is not None):
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT,
+            "--hmac-previous-ref goes with --hmac-secret-ref, the reference of the new secret",
+            field="--hmac-previous-ref",
+        )
+    if spec.hmac_secret_ref == UNSIGNED:
+        return {"type": "NONE"}
+    before = {} if spec.hmac_previous_ref is None else {"previous_secret_ref": spec.hmac_previous_ref}
+    return {"type": "HMAC_SHA256", "secret_ref": spec.hmac_secret_ref, **before}
 
 
 def _joined(url: str, path: str | None) -> str:

@@ -157,6 +157,14 @@ def target(spec: Mapping[str, Any]) -> str:
     return f"{spec.get('method', 'POST')} {url}"
 
 
+def auth(spec: Mapping[str, Any] | None) -> str:
+    """How calls are signed: the references of the secrets; empty where they are not."""
+    if not spec or spec.get("type") == "NONE":
+        return ""
+    before = f", and with {spec['previous_secret_ref']} before it" if spec.get("previous_secret_ref") else ""
+    return f"{spec.get('type')} with {spec.get('secret_ref')}{before}"
+
+
 def pairs(labels: Mapping[str, str] | None) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or DASH
 

@@ -12,6 +12,8 @@ from typer.main import get_command
 from schedkit.cli.app import app
 from tests.cli.conftest import RUN_ID
 
+SIGNED = Path(__file__).with_name("signed")  # a call as its target received it
+
 # What each command needs to end well. `up` and `down` start and stop a server; their own tests are elsewhere.
 ARGUMENTS: dict[str, list[str]] = {
     "cron next": ["0 8 * * *"],
@@ -38,6 +40,10 @@ ARGUMENTS: dict[str, list[str]] = {
     "sim swarm": ["--seeds", "1", "--hours", "0.02", "--jobs", "2", "--workers", "1"],
     "sim replay": [str(Path(__file__).with_name("history.jsonl"))],
     "sim scenario": [],
+    "target verify-signature": [
+        *("--secret-file", str(SIGNED / "secret"), "--body", str(SIGNED / "body.json"), "--at", "2026-09-28T12:00:05Z"),
+        *("--header", f"@{SIGNED / 'headers'}"),
+    ],
     "status": [],
     "version": [],
     "explain": ["epoch"],
