@@ -18,12 +18,14 @@ from schedkit.errors import Reason
 from schedkit.model.jobs import Delivery, JobStatus, MisfirePolicy, OverlapPolicy
 from schedkit.model.runs import AttemptOutcome, RunStatus
 from schedkit.model.schedules import GapPolicy, RepeatPolicy
+from schedkit.target import Cause
 from tests.cli.conftest import Cli
 from tests.cli.test_frame import parse
 
 SKIP_REASONS = {"MISFIRED", "OVERLAP", "EXPIRED", "MISSED_WHILE_PAUSED"}
 WORDS = """job, occurrence, run, attempt, epoch, lease, dispatch window, dispatch lag, shard, bucket, straggler,
-misfire, redrive, poison message, cell, placement group, breaker, fencing token, idempotency key, dead letter"""
+misfire, redrive, poison message, cell, placement group, breaker, fencing token, idempotency key, dead letter,
+signature"""
 SOURCE = Path(schedkit.__file__).parent
 
 
@@ -52,6 +54,10 @@ def test_every_reason_value_and_trap_has_an_entry_and_none_is_left_over() -> Non
     assert of_kind("cron trap") == texts("engine/when/explain.py", r'Trap\(\s*"(\w+)"')
     policies = (MisfirePolicy, OverlapPolicy, Delivery, GapPolicy, RepeatPolicy)
     assert of_kind("value") == {value for policy in policies for value in policy} | {"TASK_QUEUE"}
+
+
+def test_every_cause_of_a_refused_signature_is_in_the_entry_of_signatures() -> None:
+    assert {row[0] for row in dictionary()["signature"]["table"]} == set(Cause)
 
 
 def test_what_is_not_built_yet_says_so() -> None:

@@ -17,6 +17,7 @@ from tests.docs.console import PAGES, ROOT, Command, anchors, blocks, commands, 
 from tests.e2e.processes import Up, up
 
 ADDRESS = "127.0.0.1:8700"
+SECRETS = {"SCHEDKIT_SECRET_BILLING": "a secret of the pages"}  # what docs/targets.md starts the scheduler with
 RUN = [page for page in PAGES if commands(page)]
 
 
@@ -41,7 +42,7 @@ def test_a_stale_page_is_named(
 
 @pytest.mark.parametrize("page", RUN, ids=name)
 def test_every_command_of_a_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
-    with up(tmp_path) as scheduler:
+    with up(tmp_path, env=SECRETS) as scheduler:
         for command in commands(page):
             check(command, scheduler, page)
 

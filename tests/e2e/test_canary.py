@@ -1,4 +1,4 @@
-"""No secret comes out: jobs that succeed, fail, hang and miss it, then all that was printed, logged, sent and stored."""
+"""No secret comes out: jobs succeed, fail, hang and miss it; then all that was printed, logged, sent and stored."""
 
 from __future__ import annotations
 
