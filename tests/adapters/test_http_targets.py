@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from schedkit.adapters.http.targets import MAX_BODY_BYTES, HttpTargets
-from schedkit.model.calls import Answered, Call, NoAnswer, NotSent
+from schedkit.engine.failure.retry import judge
+from schedkit.model.calls import Answered, Call, Dead, NoAnswer, NotSent
+from schedkit.model.jobs import Delivery, RetryPolicy
+from tests.cases import of_kinds
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -83,11 +86,16 @@ async def test_an_answer_is_told_with_its_status_body_and_retry_after() -> None:
         assert await calling.call(call(there.url)) == Answered(429, "later", "7")
 
 
-async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
-    """F9."""
-    async with peer(answer(302, headers="Location: http://169.254.169.254/\r\n")) as there, targets() as calling:
-        assert await calling.call(call(there.url)) == Answered(302)
-        assert len(there.heads) == 1
+async def test_a_redirect_is_an_answer_that_is_not_followed_and_ends_the_run() -> None:
+    """ssrf-03, F9, F1."""
+    case = next(case for case in of_kinds("ssrf") if case.id == "ssrf-03")
+    status, location = case.input["answer"]["status"], case.input["answer"]["location"]
+    async with peer(answer(status, headers=f"Location: {location}\r\n")) as there, targets() as calling:
+        reply = await calling.call(call(there.url))
+    assert reply == Answered(status)
+    assert len(there.heads) == 1
+    verdict = judge(reply, attempt=1, policy=RetryPolicy(), delivery=Delivery.AT_LEAST_ONCE, now=0, draw=0.5)
+    assert isinstance(verdict, Dead)
 
 
 async def test_a_refused_connection_reached_nobody() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from schedkit.adapters.secrets import MAX_SECRET_BYTES, MachineSecrets
+from schedkit.adapters.secrets import FOLDER_VARIABLE, MAX_SECRET_BYTES, MachineSecrets
+from schedkit.embedded import Settings, check
+from schedkit.errors import InvalidInput
 from schedkit.model.secrets import Missing, Secret
 
 ELSEWHERE = b"of somebody else"
@@ -75,3 +77,10 @@ async def test_a_line_end_is_no_part_of_a_secret_and_a_new_value_counts_at_once(
     for value in (b"one", b"two \xff"):
         (folder / "billing").write_bytes(value + b"\n")
         assert await secrets.read(f"file:{folder}/billing") == Secret(value)
+
+
+def test_a_folder_that_is_none_is_refused_at_the_start(folder: Path) -> None:
+    check(Settings(secrets_folder=folder))
+    with pytest.raises(InvalidInput) as refused:
+        check(Settings(secrets_folder=folder / "absent"))
+    assert refused.value.field == FOLDER_VARIABLE
