@@ -43,6 +43,7 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
 
 _HEADERS: Final = (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER, KEY_HEADER, EPOCH_HEADER, ATTEMPT_HEADER)
 _WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,17}")  # \d and int() take digits of every script, signs and underscores
+_ANOTHER_SPLIT: Final = re.compile(r"\.[0-9]+(\.|$)")  # id "1" and body "2.x" are signed like id "1.T" and body "x"
 _PLACEHOLDERS: Final = {"qmark": "?", "format": "%s", "pyformat": "%s"}
 
 Text = str | bytes
@@ -103,6 +104,8 @@ def verify(
     given = _ours(headers)
     message_id, stamp, signatures = (_needed(given, name) for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER))
     timestamp = _whole(stamp, TIMESTAMP_HEADER, Cause.TIMESTAMP_MALFORMED)
+    if _ANOTHER_SPLIT.search(message_id):
+        raise InvalidSignature(Cause.HEADER_MALFORMED, f"{ID_HEADER} could be an id, a timestamp and part of a body")
     expected = [signature(key, message_id, stamp, body).encode() for key in keys]
     offered = [part.encode() for part in signatures.split(" ") if part.startswith(f"{VERSION},")]
     # Every pair is compared, and to its end: how long it takes says nothing about where they differ.

@@ -144,6 +144,24 @@ def test_a_key_that_is_not_the_signed_id_is_refused() -> None:
     assert cause(call(**{"Idempotency-Key": KEY + "x"})) is Cause.KEY_DIFFERS
 
 
+@pytest.mark.parametrize("body", ["{now}.5", "{now}.", "x.{now}.5", '"a.b.{now}.c"'])
+def test_a_body_cannot_be_cut_into_a_call_under_another_id(body: str) -> None:
+    """What is signed is id.timestamp.body: whoever chooses a payload could choose where the dots stand."""
+    text = body.format(now=NOW + 86_400)
+    headers = signed_headers([SECRET.encode()], KEY, text.encode(), NOW * 1_000)
+    assert cause(headers, text.encode()) is None
+    head, _, rest = text.partition(f"{NOW + 86_400}.")
+    forged = {"webhook-id": f"{KEY}.{NOW}.{head}".rstrip("."), "webhook-timestamp": str(NOW + 86_400)}
+    cut = signature(SECRET.encode(), forged["webhook-id"], forged["webhook-timestamp"], rest.encode())
+    assert cut == headers["webhook-signature"], "the very same signature"
+    assert cause(headers | forged, rest.encode(), now=NOW + 86_400) is Cause.HEADER_MALFORMED
+
+
+def test_a_key_with_milliseconds_is_an_id_like_others() -> None:
+    headers = signed_headers([SECRET.encode()], "job_1:2026-09-28T12:00:00.250Z", BODY, NOW * 1_000)
+    assert cause(headers) is None
+
+
 @pytest.mark.parametrize("name", ["X-Fencing-Token", "X-Attempt"])
 @pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", "nan", "1_0", "٣", " 1", "01", "9" * 19])
 def test_a_token_or_an_attempt_is_a_whole_number(name: str, text: str) -> None:
