@@ -122,8 +122,8 @@ class Wounds:
 
 
 class Fleet:
-    def __init__(self, ground: Ground, slots: int) -> None:
-        """`slots` bounds the calls in flight of each pool of an executor."""
+    def __init__(self, ground: Ground, slots: int, *, workers: bool = True) -> None:
+        """`slots` bounds the calls in flight of each pool of an executor. `workers`: with machines for them."""
         self._ground = ground
         self._slots = slots
         self._profile = ground.weather.profile
@@ -137,6 +137,7 @@ class Fleet:
         self.members = [
             Member(name, roles, SimClock(ground, ground.chance(f"clock/{name}")), Process(name))
             for name, roles in MEMBERS[self._profile].items()
+            if workers or name not in WORKERS
         ]
 
     def boot(self, member: Member) -> None:

@@ -37,6 +37,7 @@ from schedkit.sim.storm import Storm
 from schedkit.sim.targets import TargetServer
 
 MIDNIGHT: Final = parse_rfc3339("2026-06-01T00:00:00Z")
+LOST_AFTER_MS: Final = 1_000  # in the thick of it
 CREATED_MS: Final = 120 * SECOND_MS  # before midnight
 BOOTED_MS: Final = 91 * SECOND_MS  # before midnight: a stale index has caught up, and the loader has just looked
 WATCHED_MS: Final = 15 * MINUTE_MS  # after the window, for what is late
@@ -250,7 +251,7 @@ class _Variant:
         self._window_ms = window_ms
         self._ground = ground = Ground(night.seed, _weather(night), MIDNIGHT - CREATED_MS)
         slots = math.ceil(night.executors * night.slots / night.factor / EXECUTORS_SIMULATED)
-        self._fleet = Fleet(ground, slots)
+        self._fleet = Fleet(ground, slots, workers=False)
         self._targets = CrowdTargets(ground, night, window_ms)
         self._fleet.targets = cast("TargetServer", self._targets)  # it does what a member's line asks of one
         self._storm = Storm(ground, self._fleet)
@@ -280,6 +281,7 @@ class _Variant:
         await self._until(MIDNIGHT)
         self._storm.begin()
         if Fault.CACHE in self._night.faults:
+            await self._until(MIDNIGHT + LOST_AFTER_MS)
             lost = fleet.buckets.lose(1.0, ground.chance("cache"))
             ground.nemesis("lose_buckets", "buckets", share=1.0, lost=lost)
         await self._until(MIDNIGHT + self._window_ms)
