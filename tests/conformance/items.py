@@ -37,5 +37,5 @@ def dead(place: str | None, partition: str = "DEAD") -> dict[str, Any]:
     return {"dead_partition": partition if place is not None else None, "dead_at": place}
 
 
-def timer(at: int, key: Key, kind: TimerKind = TimerKind.DUE) -> Timer:
-    return Timer(at, key, kind)
+def timer(at: int, key: Key, kind: TimerKind = TimerKind.DUE, task_queue: str | None = None) -> Timer:
+    return Timer(at, key, kind, task_queue=task_queue)

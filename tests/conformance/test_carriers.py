@@ -205,3 +205,47 @@ def test_a_mark_is_lost_with_the_timers() -> None:
         assert await buckets.due(BEGAN, 10) == ()
 
     with_buckets("simulated", story)
+
+
+# ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def task(name: str, line: str = "t/q", after_ms: int = 0, priority: Priority = Priority.DEFAULT) -> Timer:
+    return Timer(BEGAN + after_ms, job_key(name), TimerKind.TASK, priority, line)
+
+
+def test_a_task_stands_in_its_own_line_and_in_no_priority(kind: str) -> None:
+    async def story(there: Ground, queue: Queue) -> None:
+        await queue.send([task("a"), task("b", "t/other"), timer("c")])
+        await asyncio.sleep(1)
+        assert await queue.take("t/q", 10, 0) == (task("a"),)
+        assert await queue.take("t/other", 10, 0) == (task("b", "t/other"),)
+        assert await queue.take("t/none", 10, 0) == ()
+        assert await queue.receive(Priority.DEFAULT, 10) == (timer("c"),)
+
+    with_queue(kind, story)
+
+
+def test_a_take_waits_for_the_first_task_and_no_longer_than_it_may(kind: str) -> None:
+    async def story(there: Ground, queue: Queue) -> None:
+        assert 3_000 <= await within(there, queue.take("t/q", 10, 3_000)) <= 3_000 + 2 * SLACK_MS
+        taking = asyncio.ensure_future(queue.take("t/q", 10, 20_000))
+        await asyncio.sleep(1)
+        assert not taking.done()
+        await queue.send([task("a")])
+        assert await taking == (task("a"),)
+
+    with_queue(kind, story)
+
+
+def test_a_task_is_taken_once_and_comes_again_where_it_is_given_back(kind: str) -> None:
+    async def story(there: Ground, queue: Queue) -> None:
+        await queue.send([task("a"), task("b")])
+        await asyncio.sleep(1)
+        first, second = await queue.take("t/q", 1, 0), await queue.take("t/q", 9, 0)
+        assert {*first, *second} == {task("a"), task("b")}
+        await queue.done(first[0])
+        await queue.again(second[0], 2_000)
+        assert 2_000 - SLACK_MS <= await within(there, queue.take("t/q", 9, 20_000)) <= 2_000 + 3 * SLACK_MS
+
+    with_queue(kind, story)

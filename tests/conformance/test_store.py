@@ -112,6 +112,13 @@ async def test_timers_come_in_the_order_of_time_with_kind_and_priority(store: St
     )
 
 
+async def test_the_timer_of_a_task_names_its_queue(store: Store) -> None:
+    await store.apply(create(A, task_line="t/ledger", **due(5, "Q#0")))
+    await store.apply(create(B, task_line="t/ledger", **due(6, "R#0")))
+    assert await store.timers("Q#0", until=9, limit=9) == (timer(5, A, TimerKind.TASK, task_queue="t/ledger"),)
+    assert await store.timers("R#0", until=9, limit=9) == (timer(6, B, TimerKind.RETRY),)
+
+
 async def test_both_ends_of_a_range_of_timers_belong_to_it(store: Store) -> None:
     for at in (9, 10, 15, 20, 21):
         await store.apply(create(Key("P", str(at)), **due(at)))
