@@ -27,7 +27,7 @@ BEGINNINGS: Final = tuple(
 )
 EVERY_SECONDS: Final = (20, 30, 45, 60, 90, 300)
 CRONS: Final = ("* * * * *", "*/2 * * * *", "*/5 * * * *", "*/15 * * * *", "7-59/10 * * * *")
-TASK_SHARE: Final = 0.25  # jobs that are for workers
+TASK_SHARE: Final = 0.08  # jobs that are for workers
 TIMEOUTS_S: Final = (2, 5, 15, 30, 60)
 NAMES: Final = ("report", "digest", "sync", "backup")
 REPLACED: Final = ("GET", "POST", "PUT")
@@ -69,7 +69,7 @@ class Maker:
             body["target"] = {
                 "type": "TASK_QUEUE",
                 "task_queue": QUEUE,
-                "lease_seconds": chance.choice([5, 10, 30]),
+                "lease_seconds": chance.choice([6, 30, 30]),
             }
             body["payload"] = {"host": chance.choice(self._hosts), "n": chance.randrange(1_000)}
         elif chance.random() < 0.5:

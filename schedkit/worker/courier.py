@@ -27,6 +27,7 @@ PATIENCE_S: Final = 40.0  # for one call with its retries: longer than the longe
 FIRST_PAUSE_S: Final = 0.5  # after a call that failed; doubled, with full jitter
 LONGEST_PAUSE_S: Final = 10.0
 RELEASE_GRACE_S: Final = 1.0  # for functions to stop, before others are given what they had
+TOGETHER_S: Final = 0.5  # heartbeats that are due this soon go with one that is due
 OVERDUE_GRACE_S: Final = 5.0  # for a function that is told that its time is over, to stop by itself
 SOON_S: Final = 1.0  # a heartbeat that got no answer is sent again after this
 
@@ -246,7 +247,10 @@ class Courier:
             now = self.monotonic()
             for held in list(self.held.values()):
                 self._watch(held, now)
-            due = [held for held in self.held.values() if held.beat_at <= now and held.stop is not Stop.SUPERSEDED]
+            soon = now + TOGETHER_S
+            due = [held for held in self.held.values() if held.beat_at <= soon and held.stop is not Stop.SUPERSEDED]
+            if not any(held.beat_at <= now for held in due):
+                due = []
             await self._flush(due)
             await self.sleep(min([SOON_S, *(max(0.01, held.beat_at - now) for held in self.held.values())]))
 

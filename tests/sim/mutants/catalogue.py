@@ -1,4 +1,4 @@
-"""Every mutant there is, by the question that its code answers: who, when, what if it fails."""
+"""Every mutant there is, by the question that its code answers: who, when, what if it fails; and for workers."""
 
 from __future__ import annotations
 
@@ -8,5 +8,6 @@ from tests.sim.mutants.failure import FAILURE
 from tests.sim.mutants.mutant import Mutant
 from tests.sim.mutants.when import WHEN
 from tests.sim.mutants.who import WHO
+from tests.sim.mutants.work import WORK
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*WHO, *WHEN, *FAILURE)
+MUTANTS: Final[tuple[Mutant, ...]] = (*WHO, *WHEN, *FAILURE, *WORK)
