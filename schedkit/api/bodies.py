@@ -49,6 +49,7 @@ Count = Annotated[int, Field(strict=True, ge=1, le=MAX_RUNS)]
 Name = Annotated[str, Field(strict=True, max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Field(strict=True, max_length=1_024)]
 QueueName = Annotated[str, Field(strict=True, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Manager = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_CHARS)]
 Time = Annotated[str, Field(strict=True, max_length=64, description="RFC 3339, with Z or an offset")]
 
 
@@ -163,6 +164,8 @@ class JobCreate(Body):
     max_runs: Count | None = None
     expires_after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_GRACE_SECONDS)] | None = None
     paused: Annotated[bool, Field(strict=True)] = False
+    managed_by: Manager | None = None
+    applied_version: Count | None = None
 
 
 class BatchCreate(Body):
@@ -205,6 +208,8 @@ class JobPatch(Body):
     labels: dict[str, Text] | None = None
     max_runs: Count | None = None
     expires_after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_GRACE_SECONDS)] | None = None
+    managed_by: Manager | None = None
+    applied_version: Count | None = None
 
 
 class PauseBody(Body):

@@ -44,6 +44,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 batch_router = APIRouter(prefix="/v1", tags=["jobs"])
 
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key")]
+IfMatch = Annotated[str | None, Header(alias="If-Match")]
 
 
 @batch_router.post("/jobs:batchCreate", summary="Create up to 500 jobs, each answered by itself")
@@ -99,6 +100,7 @@ async def list_jobs(
     target_id: str | None = None,
     task_queue: str | None = None,
     due_before: str | None = None,
+    managed_by: str | None = None,
 ) -> dict[str, Any]:
     labels = dict(_label(text) for text in label or ())
     before = instant_in(due_before, "due_before")
@@ -112,6 +114,7 @@ async def list_jobs(
             and (target_id is None or target_id_of(job.target) == target_id)
             and (task_queue is None or task_queue_of(job.target) == task_queue)
             and (before is None or (job.next_run_at is not None and job.next_run_at < before))
+            and (managed_by is None or job.managed_by == managed_by)
         )
         return job_out(job, world.registered) if matches else None
 
@@ -130,11 +133,13 @@ async def pause_job(
     tenant: TenantDep,
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.PauseBody, optional=True))],
+    if_match: IfMatch = None,
 ) -> dict[str, Any]:
     until = instant_in(body.until, "until")
     if until is not None and until <= world.clock.now():
         raise InvalidInput(Reason.INVALID_ARGUMENT, f"until: {body.until} has passed", field="until")
     async for job in _attempts(world, tenant, ref):
+        _require_version(job, if_match)
         if await _landed(world, operate.pause(job, body.reason, until, world.shards, world.clock.now())):
             break
     return job_out(await find_job(world, tenant, job.job_id), world.registered)
@@ -146,8 +151,10 @@ async def resume_job(
     tenant: TenantDep,
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.ResumeBody, optional=True))],
+    if_match: IfMatch = None,
 ) -> dict[str, Any]:
     async for job in _attempts(world, tenant, ref):
+        _require_version(job, if_match)
         if job.status is not JobStatus.PAUSED:
             break  # it runs already: nothing to do
         if await _landed(world, operate.resume(job, body.misfire, world.shards, world.clock.now())):
@@ -232,7 +239,7 @@ async def edit_job(
     tenant: TenantDep,
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.JobPatch))],
-    if_match: Annotated[str | None, Header(alias="If-Match")] = None,
+    if_match: IfMatch = None,
 ) -> dict[str, Any]:
     async for job in _attempts(world, tenant, ref):
         _require_version(job, if_match)
@@ -254,11 +261,16 @@ async def edit_job(
 
 @router.delete("/{ref}", summary="Cancel for good")
 async def cancel_job(
-    world: WorldDep, tenant: TenantDep, ref: str, running: Annotated[str, Query(pattern="^(keep|cancel)$")] = "keep"
+    world: WorldDep,
+    tenant: TenantDep,
+    ref: str,
+    running: Annotated[str, Query(pattern="^(keep|cancel)$")] = "keep",
+    if_match: IfMatch = None,
 ) -> dict[str, Any]:
     """Nothing that was not claimed yet will run; a run in progress ends as it ends, unless `running=cancel`."""
     job = await find_job(world, tenant, ref)
     while not job.status.ended:
+        _require_version(job, if_match)
         held = await _held_record(world, job, cancelling.REASON_JOB_CANCELLED)
         if await _landed(world, operate.cancel(job, world.shards, world.clock.now()), *held):
             break

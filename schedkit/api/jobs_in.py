@@ -90,6 +90,8 @@ def job_in(body: bodies.JobCreate, job_id: str, tenant_id: str, world: World, no
         notes=notes,
         status=JobStatus.PAUSED if body.paused else JobStatus.SCHEDULED,
         paused_at=now if body.paused else None,
+        managed_by=body.managed_by,
+        applied_version=body.applied_version,
     )
     return scheduled(startable(job), now)
 
@@ -152,7 +154,16 @@ def job_changed(job: Job, patch: bodies.JobPatch, world: World, now: Instant) ->
         expires = patch.expires_after_seconds
         changes["expires_after_ms"] = expires * SECOND_MS if expires is not None else None
     plain = {"misfire_policy": "misfire", "overlap_policy": "overlap"} | {
-        name: name for name in ("description", "priority", "delivery", "region_policy", "max_runs")
+        name: name
+        for name in (
+            "description",
+            "priority",
+            "delivery",
+            "region_policy",
+            "max_runs",
+            "managed_by",
+            "applied_version",
+        )
     }
     changes |= {attribute: getattr(patch, name) for name, attribute in plain.items() if name in given}
     return startable(replace(job, **changes))

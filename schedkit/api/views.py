@@ -53,6 +53,8 @@ def job_out(job: Job, registered: Mapping[str, str]) -> dict[str, Any]:
         "created_at": rfc3339(job.created_at),
         "updated_at": rfc3339(job.updated_at),
         "version": job.version,
+        "managed_by": job.managed_by,
+        "applied_version": job.applied_version,
     }
 
 

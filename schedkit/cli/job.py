@@ -47,6 +47,7 @@ def list_jobs(
     priority: Annotated[str | None, Option("--priority", metavar="P", help="Of this priority.")] = None,
     due_within: Annotated[str | None, Option("--due-within", metavar="10m", help="Due this soon.")] = None,
     search: Annotated[str | None, Option("--search", metavar="TEXT", help="In name, description or id.")] = None,
+    managed_by: Annotated[str | None, Option("--managed-by", metavar="FILE", help="Kept by this job file.")] = None,
 ) -> None:
     """List jobs.
 
@@ -69,12 +70,19 @@ def list_jobs(
             "status": [STATES[word] for word in states if STATES[word]],
             "labels": values.pairs(listing.label, "--label"),
             "due_before": rfc3339(values.now_ms() + values.duration_ms(due_within)) if due_within else None,
+            "managed_by": managed_by,
         }
         local = any(value is not None for value in (target, wanted, search))
         page_of = jobpages.with_a_run(me.client, listing) if "running" in states else me.client.list_jobs
         items, cursor = lists.fetch(me, listing, page_of, filters, kept if local else None)
         narrowed = lists.narrowing(
-            listing, state=state, target=target, priority=priority, due_within=due_within, search=search
+            listing,
+            state=state,
+            target=target,
+            priority=priority,
+            due_within=due_within,
+            search=search,
+            managed_by=managed_by,
         )
         return jobpages.job_items(me, items, cursor, narrowed)
 

@@ -134,6 +134,7 @@ def job_page(me: Invocation, job: Doc, runs: int) -> One:
         ("runs", f"{job.get('run_count', 0):,}"),
         ("created", show.stamp(job.get("created_at"), zone)),
         ("version", raw(job.get("version"))),
+        *([("managed by", job["managed_by"])] if job.get("managed_by") else []),
     ]
     recent = (job.get("recent_runs") or [])[:runs]
     if recent:
@@ -254,6 +255,7 @@ def triggered_page(run: Doc, *, waits: bool) -> One:
 
 _MOVES: Final = (
     "version",
+    "applied_version",
     "updated_at",
     "recent_runs",
     "run_count",

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from schedkit.cli.values import local
+from schedkit.model.spans import span_text
 from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Instant, parse_rfc3339, to_datetime
+
+compact = span_text
 
 DASH: Final = "-"
 HEARD_MS: Final = 100  # what an answer takes to come back: `--in 30s` is still `in 30 s` when it is shown
@@ -69,16 +72,6 @@ def away(at: Instant, now: Instant) -> str:
         return "now"
     whole = (abs(delta) + HEARD_MS) // SECOND_MS * SECOND_MS
     return f"in {span(whole)}" if delta > 0 else f"{span(whole)} ago"
-
-
-def compact(span_ms: float) -> str:
-    """A duration in the form `values` reads: `500ms`, `30s`, `5m`, `1h`, `3d`."""
-    if not span_ms:
-        return "0s"
-    for unit, size in (("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS)):
-        if span_ms % size == 0:
-            return f"{span_ms // size:.0f}{unit}"
-    return f"{span_ms:.0f}ms"
 
 
 def seconds(value: float | None) -> str:

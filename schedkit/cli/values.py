@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from schedkit.errors import InvalidInput, Reason
+from schedkit.model.spans import SPAN, span_ms, span_seconds
 from schedkit.model.time import (
     DAY_MS,
-    HOUR_MS,
     MAX_INSTANT,
-    MINUTE_MS,
-    SECOND_MS,
     Instant,
     from_datetime,
     parse_rfc3339,
@@ -30,38 +28,15 @@ from schedkit.model.time import (
     to_datetime,
 )
 
-_UNITS_MS: Final = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
-_DURATION: Final = re.compile(r"(?:\d{1,12}(?:\.\d{1,3})?(?:ms|[smhdw]))+", re.ASCII)
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
-_TIME_OF_DAY: Final = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
+duration_ms = span_ms
+duration_seconds = span_seconds
 
-LONGEST_MS: Final = 36_500 * DAY_MS  # a century: longer is a slip of the finger, and soon past the last year there is
-DURATION_FORMS: Final = "500ms, 30s, 5m, 1h or 3d"
+_TIME_OF_DAY: Final = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
 
 
 def now_ms() -> Instant:
     """The wall time of this machine: the one clock of the command line."""
     return time.time_ns() // 1_000_000
-
-
-def duration_ms(text: str, field: str = "duration") -> int:
-    """`1h30m` as milliseconds."""
-    text = text.strip()
-    if not _DURATION.fullmatch(text):
-        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{text!r} is no duration: write {DURATION_FORMS}", field=field)
-    parts = _DURATION_PART.findall(text)
-    span_ms = round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
-    if span_ms > LONGEST_MS:
-        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{text} is too long: at most 36500d", field=field)
-    return span_ms
-
-
-def duration_seconds(text: str, field: str = "duration") -> int:
-    """A duration the API takes in whole seconds."""
-    span_ms = duration_ms(text, field)
-    if span_ms % SECOND_MS:
-        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{field} is in whole seconds, not {text}", field=field)
-    return span_ms // SECOND_MS
 
 
 def zone_of(name: str | None) -> Any:
@@ -85,7 +60,7 @@ def instant(text: str, *, zone: str | None = None, now: Instant | None = None, f
     if text == "now":
         return here
     sign, span = (-1, text[1:]) if text[:1] == "-" else (1, text.removeprefix("+"))
-    if _DURATION.fullmatch(span):
+    if SPAN.fullmatch(span):
         return _within_years(here + sign * duration_ms(span), text, field)
     if _TIME_OF_DAY.fullmatch(text):
         text = f"{local(here, zone):%Y-%m-%d}T{text}"
@@ -109,7 +84,7 @@ def since(text: str | None, zone: str | None) -> str | None:
     """--since and --until of a list, for the API: `24h` is 24 hours ago here."""
     if text is None:
         return None
-    backwards = f"-{text.strip()}" if _DURATION.fullmatch(text.strip()) else text
+    backwards = f"-{text.strip()}" if SPAN.fullmatch(text.strip()) else text
     return rfc3339(instant(backwards, zone=zone, field="--since"))
 
 

@@ -102,9 +102,11 @@ class Client:
         labels: Mapping[str, str] | None = None,
         name_prefix: str | None = None,
         due_before: str | None = None,
+        managed_by: str | None = None,
     ) -> Doc:
         """One page of jobs: `items` and `next_cursor`."""
         query = _query(limit=limit, cursor=cursor, name_prefix=name_prefix, due_before=due_before)
+        query += _query(managed_by=managed_by)
         query += [("status", word) for word in status]
         query += [("label", f"{key}={value}") for key, value in (labels or {}).items()]
         return self._doc("GET", "/v1/jobs", params=query)
@@ -115,20 +117,22 @@ class Client:
 
     def update_job(self, job: str, changes: Mapping[str, Any], *, version: int | None = None) -> Doc:
         """Change the given fields; with `version`, only if nobody changed the job since (Conflict otherwise)."""
-        headers = {} if version is None else {"If-Match": f'"{version}"'}
-        return self._doc("PATCH", _job(job), body=changes, headers=headers, repeatable=version is None)
+        return self._doc("PATCH", _job(job), body=changes, headers=_match(version), repeatable=version is None)
 
-    def cancel_job(self, job: str, *, running: bool = False) -> Doc:
+    def cancel_job(self, job: str, *, running: bool = False, version: int | None = None) -> Doc:
         """End a job for good; with `running`, ask its run in progress to stop as well."""
-        return self._doc("DELETE", _job(job), params=[("running", "cancel")] if running else [])
+        params = [("running", "cancel")] if running else []
+        return self._doc("DELETE", _job(job), params=params, headers=_match(version))
 
-    def pause_job(self, job: str, *, reason: str | None = None, until: str | None = None) -> Doc:
-        """Stop future runs and keep the job."""
-        return self._doc("POST", f"{_job(job)}:pause", body=_body(reason=reason, until=until))
+    def pause_job(
+        self, job: str, *, reason: str | None = None, until: str | None = None, version: int | None = None
+    ) -> Doc:
+        """Stop future runs and keep the job; `version` as in `update_job`."""
+        return self._doc("POST", f"{_job(job)}:pause", body=_body(reason=reason, until=until), headers=_match(version))
 
-    def resume_job(self, job: str, *, misfire: str | None = None) -> Doc:
+    def resume_job(self, job: str, *, misfire: str | None = None, version: int | None = None) -> Doc:
         """Start again; `misfire` says what happens to what was missed (nothing, where it is not given)."""
-        return self._doc("POST", f"{_job(job)}:resume", body=_body(misfire=misfire))
+        return self._doc("POST", f"{_job(job)}:resume", body=_body(misfire=misfire), headers=_match(version))
 
     def trigger_job(
         self, job: str, *, payload: Any = None, as_of: str | None = None, idempotency_key: str | None = None
@@ -296,6 +300,10 @@ def _query(**given: Any) -> list[tuple[str, str]]:
 
 def _body(**given: Any) -> Doc:
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _match(version: int | None) -> dict[str, str]:
+    return {} if version is None else {"If-Match": f'"{version}"'}
 
 
 def _job(job: str) -> str:

@@ -166,6 +166,8 @@ class Job:
     max_runs: int | None = None
     expires_after_ms: int | None = None
     version: int = 1  # raised by every edit and operator's verb; what If-Match compares
+    managed_by: str | None = None  # the job file that keeps this job, as `jobs.yaml@owner/repository`
+    applied_version: int | None = None  # `version` as that file's last apply left it; another one means a hand was here
     notes: tuple[str, ...] = ()  # what was adjusted when the schedule was accepted
     zone_data: str | None = None  # the tz database version next_run_at was computed with (W2)
 
