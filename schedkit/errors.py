@@ -28,6 +28,7 @@ class Reason(StrEnum):
     """Every stable error code (spec: the contract's table of errors)."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    INVALID_FILE = "INVALID_FILE"
     INVALID_CRON = "INVALID_CRON"
     CRON_NEVER_FIRES = "CRON_NEVER_FIRES"
     NO_FURTHER_OCCURRENCE = "NO_FURTHER_OCCURRENCE"

@@ -27,11 +27,11 @@ from schedkit.model.jobs import (
     Priority,
     RegionPolicy,
 )
+from schedkit.model.names import MAX_NAME_CHARS
 from schedkit.model.schedules import DayRule, GapPolicy, RepeatPolicy
 from schedkit.model.time import DAY_MS, SECOND_MS
 
 MAX_BODY_BYTES: Final = 256 * 1_024
-MAX_NAME_CHARS: Final = 128
 MAX_LABELS: Final = 64
 MAX_HEADERS: Final = 64
 MAX_GRACE_SECONDS: Final = 365 * DAY_MS // SECOND_MS

@@ -14,6 +14,7 @@ from schedkit.engine.when import occurrences
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.errors import InvalidInput, NotFound, Reason, TooLarge
 from schedkit.model.jobs import MAX_PAYLOAD_BYTES, HttpTarget, Job, JobStatus, RetryPolicy, Target, TaskTarget
+from schedkit.model.names import MAX_NAME_CHARS, NAME_RULE, may_be_name
 from schedkit.model.schedules import Cron, Interval, Once, Schedule
 from schedkit.model.time import MAX_INSTANT, SECOND_MS, Instant, parse_rfc3339
 from schedkit.ports import World
@@ -269,17 +270,8 @@ def headers_in(headers: Mapping[str, str]) -> None:
 
 
 def name_in(name: str | None) -> str | None:
-    if name is None:
-        return None
-    odd = not name.isprintable() or name != name.strip() or name in (".", "..") or any(mark in name for mark in "/:\\")
-    if not name or odd or len(name) > bodies.MAX_NAME_CHARS or name.startswith(("job_", "-")):
-        raise InvalidInput(
-            Reason.INVALID_ARGUMENT,
-            f"{name[:60]!r} cannot be a name",
-            field="name",
-            why=f"a name has 1 to {bodies.MAX_NAME_CHARS} printable characters, no slash, backslash or colon, no"
-            " blanks at its ends, and does not begin with job_ or -, so that it can stand wherever a job id can",
-        )
+    if name is not None and not may_be_name(name):
+        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{name[:60]!r} cannot be a name", field="name", why=NAME_RULE)
     return name
 
 
@@ -289,7 +281,7 @@ def labels_in(labels: Mapping[str, str]) -> dict[str, str]:
             Reason.INVALID_ARGUMENT, f"{len(labels)} labels; {bodies.MAX_LABELS} at most", field="labels"
         )
     for key in labels:
-        if not key or len(key) > bodies.MAX_NAME_CHARS or not key.isprintable() or "=" in key:
+        if not key or len(key) > MAX_NAME_CHARS or not key.isprintable() or "=" in key:
             raise InvalidInput(
                 Reason.INVALID_ARGUMENT, f"{key[:60]!r} cannot be a label's key", field=f"labels.{key[:60]}"
             )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schedkit.cli import complete, jobpages, jobspec, lists, repeating, values, waiting
+from schedkit.cli import complete, jobfiles, jobpages, jobspec, lists, repeating, values, waiting
 from schedkit.cli.failures import exit_code
 from schedkit.cli.frame import Change, Listing, Waiting, Watching, noun, verb
 from schedkit.cli.invocation import Invocation, each
@@ -337,3 +337,6 @@ def _each(me: Invocation, change: Change, jobs: list[str], verb: str, act: Any) 
         me.show(jobpages.job_items(me, done, None, ""))
     if refusal is not None:
         raise typer.Exit(exit_code(refusal))
+
+
+jobfiles.add_to(app)

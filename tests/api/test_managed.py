@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.api.asking import body, post, refused
 from tests.worlds import Virtual
 
-KEPT = {"managed_by": "jobs.yaml@growth/app", "applied_version": 1}
+KEPT: dict[str, Any] = {"managed_by": "jobs.yaml@growth/app", "applied_version": 1}
 
 
 async def test_a_job_says_which_file_keeps_it_and_at_which_version_it_was_applied(world: Virtual) -> None:

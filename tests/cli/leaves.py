@@ -13,6 +13,8 @@ from schedkit.cli.app import app
 from tests.cli.conftest import RUN_ID
 
 SIGNED = Path(__file__).with_name("signed")  # a call as its target received it
+JOBS = Path(__file__).with_name("jobs.yaml")
+NO_JOBS = Path(__file__).with_name("no-jobs.yaml")
 
 # What each command needs to end well. `up` and `down` start and stop a server; their own tests are elsewhere.
 ARGUMENTS: dict[str, list[str]] = {
@@ -31,6 +33,10 @@ ARGUMENTS: dict[str, list[str]] = {
     "job trigger": ["digest"],
     "job runs": ["digest"],
     "job next": ["digest"],
+    "job validate": ["-f", str(JOBS)],
+    "job diff": ["-f", str(NO_JOBS)],
+    "job apply": ["-f", str(NO_JOBS)],
+    "job export": ["digest"],
     "run list": [],
     "run show": [RUN_ID],
     "run wait": [RUN_ID],
