@@ -115,8 +115,8 @@ def apply(
     results, refusal = _perform(me, acting)
     done = {step.name: DONE[step.action] for step in acting if results.get(step.name) == DONE[step.action]}
     if me.for_people:
-        words = [f"{list(done.values()).count(word)} {word}" for word in DONE.values()]
-        me.say(f"applied {len(done)} of {len(acting)}: {', '.join(words)}")
+        words = [f"{number} {word}" for word in DONE.values() if (number := list(done.values()).count(word))]
+        me.say(f"applied {len(done)} of {len(acting)}: {', '.join(words) or 'nothing'}")
     else:
         me.show(planpages.plan_page(me, steps, results))
     if refusal is not None:

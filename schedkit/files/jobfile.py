@@ -140,8 +140,8 @@ def _say(found: JobFile, tree: Tree, path: Path, message: str, *fix: str) -> Non
 def _place(path: Path) -> tuple[str | None, str | None]:
     """The job and the field that a path means."""
     words = [str(part) for part in path]
-    if words[:1] == ["jobs"]:
-        return (words[1] if len(words) > 1 else None), ".".join(words[2:]) or None
+    if words[:1] == ["jobs"] and len(words) > 1:
+        return words[1], ".".join(words[2:]) or None
     if words[:1] == ["defaults"]:
         return ("defaults" if len(words) > 1 else None), ".".join(words[1:]) or None
     return None, ".".join(words) or None

@@ -134,7 +134,7 @@ def _no_constant(name: str) -> None:
 
 def _unreadable(error: yaml.YAMLError, text: str) -> Mistake:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    line = mark.line + 1 if mark is not None else 1
+    line = min(mark.line, text.count("\n")) + 1 if mark is not None else 1
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     if "another document" in problem or "single document" in str(getattr(error, "context", "")):
         return Mistake((), line, "a second document begins here", ("one file holds one document: take out the ---",))
@@ -150,6 +150,7 @@ def _value(tree: Tree, node: yaml.Node, path: Path) -> Any:
         case yaml.MappingNode():
             return _mapping(tree, node, path)
         case yaml.SequenceNode():
+            _refuse_tag(tree, node, path, "seq")
             found = []
             for index, item in enumerate(node.value):
                 tree.lines[*path, index] = item.start_mark.line + 1
@@ -161,8 +162,7 @@ def _value(tree: Tree, node: yaml.Node, path: Path) -> Any:
 
 
 def _mapping(tree: Tree, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-    if node.tag != f"{_TAG}map":
-        tree.refuse(path, node, f"the tag {_shown(node)} is not read", "take it out")
+    _refuse_tag(tree, node, path, "map")
     found: dict[str, Any] = {}
     merged: dict[str, Any] = {}
     first: dict[str, int] = {}
@@ -181,6 +181,11 @@ def _mapping(tree: Tree, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         first[key] = tree.lines[here] = line
         found[key] = _value(tree, value_node, here)
     return {**merged, **found} if merged else found
+
+
+def _refuse_tag(tree: Tree, node: yaml.Node, path: Path, plain: str) -> None:
+    if node.tag != _TAG + plain:
+        tree.refuse(path, node, f"the tag {str(node.tag).replace(_TAG, '!!')} is not read", "take it out")
 
 
 def _merged(tree: Tree, node: yaml.Node, path: Path) -> dict[str, Any]:
@@ -229,7 +234,7 @@ def _scalar(tree: Tree, node: yaml.ScalarNode, path: Path) -> Any:
         case "timestamp":
             return _trap(tree, node, path, "a date")
         case _:
-            tree.refuse(path, node, f"the tag {_shown(node)} is not read", "take it out")
+            _refuse_tag(tree, node, path, "str")
             return text
 
 
@@ -238,10 +243,6 @@ def _trap(tree: Tree, node: yaml.ScalarNode, path: Path, what: str, *fix: str) -
     told = f"{text} without quotes is {what} to some readers of YAML, and not to others"
     tree.refuse(path, node, told, *fix, f'write "{text}"')
     return text
-
-
-def _shown(node: yaml.Node) -> str:
-    return str(node.tag).replace(_TAG, "!!")
 
 
 def is_ambiguous(text: str) -> bool:
