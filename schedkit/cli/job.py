@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schedkit.cli import complete, jobfiles, jobpages, jobspec, lists, repeating, values, waiting
+from schedkit.cli import complete, jobfiles, jobimport, jobpages, jobspec, lists, repeating, values, waiting
 from schedkit.cli.failures import exit_code
 from schedkit.cli.frame import Change, Listing, Waiting, Watching, noun, verb
 from schedkit.cli.invocation import Invocation, each
@@ -340,3 +340,4 @@ def _each(me: Invocation, change: Change, jobs: list[str], verb: str, act: Any) 
 
 
 jobfiles.add_to(app)
+jobimport.add_to(app)

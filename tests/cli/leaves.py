@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "job diff": ["-f", str(NO_JOBS)],
     "job apply": ["-f", str(NO_JOBS)],
     "job export": ["digest"],
+    "job import": ["--from", "crontab", str(Path(__file__).parents[1] / "files" / "crontab")],
     "run list": [],
     "run show": [RUN_ID],
     "run wait": [RUN_ID],
