@@ -23,6 +23,7 @@ Document = dict[str, Any]
 UTC: Final = "UTC"
 DEFAULT_METHOD: Final = "POST"
 DEFAULT_TIMEOUT_S: Final = 30
+DEFAULT_TASK: Final[Mapping[str, Any]] = {"task_type": None, "lease_seconds": 30, "timeout_seconds": None}
 DEFAULT_RETRY: Final = {
     "max_attempts": RetryPolicy().max_attempts,
     "initial_backoff_seconds": RetryPolicy().initial_backoff_ms // SECOND_MS,
@@ -58,10 +59,16 @@ def spec_of(job: Mapping[str, Any]) -> Document:
     """What a server's job was asked to be, without what became of it."""
     spec = {name: job.get(name, default) for name, default in DEFAULTS.items()}
     spec |= {"name": job.get("name"), "schedule": dict(job["schedule"]), "paused": job.get("status") == "PAUSED"}
-    target = {name: value for name, value in job["target"].items() if value is not None}
-    if "target_id" in target:
-        target.pop("url", None)  # where it leads now is not what was asked for
-    return spec | {"target": {"type": "HTTP", **target}}
+    return spec | {"target": _target_spec(job["target"])}
+
+
+def _target_spec(target: Mapping[str, Any]) -> Document:
+    if target.get("type") == "TASK_QUEUE":
+        return {**DEFAULT_TASK, **target}
+    spec = {"type": "HTTP", **{name: value for name, value in target.items() if value is not None}}
+    if "target_id" in spec:
+        spec.pop("url", None)  # where it leads now is not what was asked for
+    return spec
 
 
 def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,10 +113,10 @@ def _schedule_entry(schedule: Mapping[str, Any]) -> dict[str, Any]:
 def _target_entry(target: Mapping[str, Any]) -> dict[str, Any]:
     if target["type"] == "TASK_QUEUE":
         entry = {"queue": target["task_queue"]}
-        if "task_type" in target:
+        if target["task_type"] is not None:
             entry["task_type"] = target["task_type"]
         spans = {"lease": "lease_seconds", "timeout": "timeout_seconds"}
-        return entry | {name: _span(target[api]) for name, api in spans.items() if api in target}
+        return entry | {name: _span(target[api]) for name, api in spans.items() if target[api] != DEFAULT_TASK[api]}
     entry = {"target": target["target_id"]} if "target_id" in target else {"url": target["url"]}
     if target.get("path"):
         entry["path"] = target["path"]

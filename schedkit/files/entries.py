@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -16,6 +17,7 @@ from schedkit.files.documents import (
     BOUNDS,
     DEFAULT_METHOD,
     DEFAULT_RETRY,
+    DEFAULT_TASK,
     DEFAULT_TIMEOUT_S,
     DEFAULTS,
     UTC,
@@ -23,18 +25,20 @@ from schedkit.files.documents import (
     has_offset,
 )
 from schedkit.files.keys import BY_NAME, KEYS, PLACES, TIMINGS, Key, Kind
-from schedkit.model.jobs import MAX_TIMEOUT_MS
+from schedkit.model.jobs import MAX_LEASE_MS, MAX_TASK_TIMEOUT_MS, MAX_TIMEOUT_MS, MIN_LEASE_MS
 from schedkit.model.names import MAX_NAME_CHARS
 from schedkit.model.schedules import Cron, DayRule, GapPolicy, RepeatPolicy
-from schedkit.model.time import SECOND_MS, parse_rfc3339
+from schedkit.model.time import DAY_MS, SECOND_MS, parse_rfc3339
 
 T = TypeVar("T")
 
-DAY_S: Final = 86_400
-MAX_EVERY_S: Final = 3_660 * DAY_S  # ten years
+MAX_EVERY_S: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
+LEASES_S: Final = (MIN_LEASE_MS // SECOND_MS, MAX_LEASE_MS // SECOND_MS)
+MAX_TASK_TIMEOUT_S: Final = MAX_TASK_TIMEOUT_MS // SECOND_MS
 MAX_RUNS: Final = 1_000_000_000
 MAX_PATH_CHARS: Final = 1_024
 ANY_NETWORK: Final = ("0.0.0.0/0", "::/0")  # which networks may be called is the deployment's to say
+_QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _IN_FILES: Final = {"schedule.cron": "cron", "schedule.time_zone": "tz", "schedule.end_at": "end"}
 _OF_CRON: Final = ("dialect", "day_rule", "dst_gap", "dst_overlap")
 _OF_PLACE: Final = {
@@ -237,12 +241,21 @@ def _target(entry: Entry) -> dict[str, Any]:
 
 def _queue(entry: Entry) -> dict[str, Any]:
     said = {
-        "task_queue": entry.of("queue", _short),
-        "task_type": entry.of("task_type", _short),
-        "lease_seconds": entry.of("lease", lambda value: scalars.bounded_seconds(value, 1, DAY_S)),
-        "timeout_seconds": entry.of("timeout", lambda value: scalars.bounded_seconds(value, 1, 30 * DAY_S)),
+        "task_queue": entry.of("queue", _queue_name),
+        "task_type": entry.of("task_type", _queue_name),
+        "lease_seconds": entry.of("lease", lambda value: scalars.bounded_seconds(value, *LEASES_S)),
+        "timeout_seconds": entry.of("timeout", lambda value: scalars.bounded_seconds(value, 1, MAX_TASK_TIMEOUT_S)),
     }
-    return {"type": "TASK_QUEUE"} | {name: value for name, value in said.items() if value is not None}
+    return {"type": "TASK_QUEUE", **DEFAULT_TASK} | {name: value for name, value in said.items() if value is not None}
+
+
+def _queue_name(value: Any) -> str:
+    said = _short(value)
+    if not _QUEUE_NAME.fullmatch(said):
+        raise scalars.wrong(
+            f"{scalars.shown(said)} is no such name: letters, digits, dots, - and _, a letter or digit first"
+        )
+    return said
 
 
 def _short(value: Any) -> str:

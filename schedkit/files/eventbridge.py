@@ -141,7 +141,7 @@ def _cron(fields: list[str], zone: str, notes: list[str]) -> dict[str, Any]:
 
 def _target(found: Imported, name: str, target: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     arn = str(target.get("Arn") or "")
-    queue = re.split(r"[:/]", arn)[-1] or name
+    queue = re.sub(r"[^A-Za-z0-9._-]", "-", re.split(r"[:/]", arn)[-1] or name).lstrip("-._") or "eventbridge"
     entry: dict[str, Any] = dict(found.wishes.place(queue))
     if found.wishes.target is None:
         what = arn or "its targets, which list-rules leaves out,"

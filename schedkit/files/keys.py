@@ -80,7 +80,7 @@ KEYS: Final = (
     Key("timeout", Kind.SPAN, "Bound of one call, or of one task.", "30s, for calls"),
     Key("queue", Kind.TEXT, "Instead of a call: the queue that pull workers take the run from."),
     Key("task_type", Kind.TEXT, "On a queue: which of its worker's tasks."),
-    Key("lease", Kind.SPAN, "On a queue: how long a worker holds a run between two heartbeats."),
+    Key("lease", Kind.SPAN, "On a queue: how long a worker holds a run between two heartbeats.", "30s"),
     Key("payload", Kind.ANY, "What the target or the worker is given.", own=True),
     Key("priority", Kind.WORD, "Which pool runs it.", "default", "priority", _words(Priority)),
     Key("window", Kind.SPAN, "It may start anywhere in this long after its time.", "0s", "dispatch_window_seconds"),

@@ -65,12 +65,18 @@ def intervals(draw: st.DrawFn) -> dict[str, Any]:
     return {"type": "INTERVAL", "every_seconds": draw(spans), **anchor, **draw(bounds())}
 
 
+def is_queue(name: str) -> bool:
+    return name[0].isalnum()
+
+
 @st.composite
 def targets(draw: st.DrawFn) -> dict[str, Any]:
     place = draw(st.sampled_from(("url", "target", "queue")))
     if place == "queue":
-        optional = {"task_type": words, "lease_seconds": spans, "timeout_seconds": spans}
-        return {"type": "TASK_QUEUE", "task_queue": draw(words), **draw(st.fixed_dictionaries({}, optional=optional))}
+        optional = {"task_type": st.none() | words.filter(is_queue), "timeout_seconds": st.none() | spans}
+        lease = {"lease_seconds": draw(spans.filter(lambda seconds: seconds >= 5))}
+        queue = {"type": "TASK_QUEUE", "task_queue": draw(words.filter(is_queue))}
+        return {**queue, **lease, **draw(st.fixed_dictionaries(optional))}
     where: dict[str, Any] = {"url": f"https://{draw(st.sampled_from(('a', 'b')))}.example/{draw(words)}"}
     if place == "target":
         where = {"target_id": draw(words), "path": draw(st.sampled_from(("", "/", "/a/b?c=d")))}

@@ -102,7 +102,8 @@ jobs:
   called: { every: 5m, headers: { y: b } }
 """
     pulled, called = sound(text).values()
-    assert pulled["target"] == {"type": "TASK_QUEUE", "task_queue": "q"}
+    bare = {"task_type": None, "lease_seconds": 30, "timeout_seconds": None}
+    assert pulled["target"] == {"type": "TASK_QUEUE", "task_queue": "q", **bare}
     assert (pulled["dispatch_window_seconds"], pulled["delivery"]) == (0, "AT_LEAST_ONCE")
     assert called["target"]["headers"] == {"x": "a", "y": "b"}
     assert called["delivery"] == "AT_MOST_ONCE"
@@ -137,6 +138,8 @@ jobs:
         ("every: 5m, queue: q, max_runs: 0", "max_runs: 0 is no whole number from 1"),
         ("every: 5m, queue: q, retry: { backoff: 10m..10s }", "retry: the first wait 10m is longer than the longest"),
         ("every: 5m, queue: q, retry: 5", "retry: 5 is no retry policy"),
+        ("every: 5m, queue: a b", 'queue: "a b" is no such name'),
+        ("every: 5m, queue: q, lease: 1s", "lease: 1s is outside 5s to 1h"),
         ("every: 5m, queue: q, path: /x", "path: it goes with target"),
         ("every: 5m, target: t, path: x", 'path: "x" is no path'),
         ('every: 5m, target: "https://a.example/"', "target: https://a.example/ is no registered target"),
