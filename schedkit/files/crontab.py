@@ -23,9 +23,7 @@ RUNNER: Final = "schedkit worker exec shell"
 FIELDS: Final = 5
 MAX_WINDOW_MINUTES: Final = 24 * 60
 PLAIN_SHELLS: Final = ("/bin/sh", "sh", "/usr/bin/sh")
-USERS: Final = frozenset(
-    ["root", "www-data", "nobody", "daemon", "postgres", "mysql", "mail", "news", "backup", "git", "redis", "_apt"]
-)
+USERS: Final = frozenset({"root", "www-data", "nobody", "daemon", "postgres"})  # and no commands, as mail is
 _ENVIRONMENT: Final = re.compile(r"""(["']?)(?P<name>[A-Za-z_]\w*)\1\s*=\s*(?P<value>.*)""")
 _USER_COLUMN: Final = re.compile(r"\buser(?:-?name)?\s+command", re.IGNORECASE)
 _RANDOM: Final = re.compile(r"(\d*)~(\d*)")

@@ -261,3 +261,36 @@ def test_the_schema_is_json(offline: Cli) -> None:
     doc = json.loads(ok(offline("job", "validate", "--schema")))
     assert doc["properties"]["schedkit"]["const"] == "v1"
     assert "cron" in doc["properties"]["jobs"]["additionalProperties"]["properties"]
+
+
+def test_a_crontab_moves_over_and_a_hand_that_changes_one_job_is_seen(alive: Living, offline: Cli, home: Path) -> None:
+    source = Path(__file__).parents[1] / "files" / "crontab"
+    moved = offline("job", "import", "--from", "crontab", str(source), "--tz", "Europe/Berlin", "--window", "5m")
+    assert moved.exit_code == 0
+    assert "line 13: not imported: @reboot names no time" in moved.stderr
+    (home / "jobs.yaml").write_text(moved.stdout)
+    assert "jobs.yaml: 17 jobs, no mistakes" in ok(offline("job", "validate"))
+    assert "17 to add" in ok(offline("job", "apply", "-y"))
+    assert ok(offline("job", "apply", "-y")) == "nothing to do: 17 jobs as the files say\n"
+    job = alive.api("GET", "/v1/jobs/every-other-monday")
+    assert job["target"]["task_queue"] == "shell"
+    assert (job["schedule"]["day_rule"], job["schedule"]["time_zone"]) == ("AND", "Europe/Berlin")
+    alive.api("PATCH", "/v1/jobs/backup", json={"dispatch_window_seconds": 3_600})
+    told = offline("job", "diff")
+    assert told.exit_code == 10
+    assert told.stdout.splitlines()[:2] == [
+        "! backup   was changed by hand on Mon 2026-06-01: apply would set it back",
+        "           window   1h -> 5m",
+    ]
+
+
+def test_an_import_in_json_has_its_notes_and_is_a_file_too(offline: Cli, home: Path) -> None:
+    (home / "tab").write_text("MAILTO=a@example.com\n@reboot x\n0 0 * * * y\n")
+    told = offline("job", "import", "--from", "crontab", "tab", "-o", "json", "-q")
+    doc = json.loads(told.stdout)
+    assert told.stderr == ""
+    assert {key: doc["notes"][-3][key] for key in ("place", "job")} == {"place": "line 2", "job": None}
+    (home / "jobs.json").write_text(told.stdout)
+    assert "jobs.json: 1 job, no mistakes" in ok(offline("job", "validate", "-f", "jobs.json"))
+    assert offline("job", "import", "--from", "temporal", "tab").exit_code == 9
+    assert offline("job", "import", "--from", "crontab", "nowhere").exit_code == 9

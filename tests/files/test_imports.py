@@ -1,0 +1,214 @@
+"""EventBridge, Kubernetes and Celery beat: what is kept, what is named, and that the file is one that apply takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedkit.errors import InvalidInput
+from schedkit.files import celery, eventbridge, jobfile, kubernetes
+from schedkit.files.imported import Imported, Wishes
+
+SCHEDULE = {
+    "Name": "pay",
+    "GroupName": "finance",
+    "ScheduleExpression": "cron(30 2 ? * MON-FRI 2026)",
+    "ScheduleExpressionTimezone": "Europe/Berlin",
+    "State": "DISABLED",
+    "Description": "Payroll",
+    "FlexibleTimeWindow": {"Mode": "FLEXIBLE", "MaximumWindowInMinutes": 15},
+    "ActionAfterCompletion": "DELETE",
+    "Target": {
+        "Arn": "arn:aws:lambda:eu-west-1:1:function:pay",
+        "RoleArn": "arn:aws:iam::1:role/x",
+        "Input": '{"run": "<aws.scheduler.execution-id>"}',
+        "RetryPolicy": {"MaximumRetryAttempts": 3, "MaximumEventAgeInSeconds": 60},
+        "DeadLetterConfig": {"Arn": "arn:aws:sqs:eu-west-1:1:dead"},
+        "EcsParameters": {},
+    },
+}
+CRONJOB = """\
+apiVersion: batch/v1
+kind: CronJob
+metadata: { name: backup, namespace: prod, labels: { app: db } }
+spec:
+  schedule: "30 1 * * *"
+  timeZone: America/New_York
+  concurrencyPolicy: Replace
+  startingDeadlineSeconds: 200
+  suspend: true
+  successfulJobsHistoryLimit: 3
+  jobTemplate:
+    spec:
+      backoffLimit: 2
+      activeDeadlineSeconds: 3600
+      template:
+        spec:
+          restartPolicy: OnFailure
+          volumes: []
+          containers:
+            - image: "db:1"
+              command: [sh, -c]
+              args: [dump]
+              env: [{ name: A, value: "1" }, { name: B, valueFrom: {} }]
+---
+kind: List
+items:
+  - { kind: CronJob, metadata: { name: zoned }, spec: { schedule: "CRON_TZ=UTC */5 * * * *" } }
+  - { kind: CronJob, metadata: { name: hourly }, spec: { schedule: "@every 1h30m", concurrencyPolicy: Forbid } }
+  - { kind: Job, metadata: { name: other } }
+  - kind: CronJob
+    metadata: { name: broken }
+    spec: { schedule: "* * * * *", jobTemplate: { spec: { backoffLimit: x } } }
+"""
+
+
+def sound(found: Imported) -> dict[str, Any]:
+    back = jobfile.read(found.text(), "jobs.yaml")
+    assert not back.problems, [str(problem) for problem in back.problems]
+    again = jobfile.read(json.dumps(found.document()), "jobs.json")
+    assert [job.document for job in again.jobs] == [job.document for job in back.jobs]
+    return {job.name: dict(job.entry) for job in found.jobs if job.entry is not None}
+
+
+def notes(found: Imported) -> str:
+    return "\n".join(str(note) for note in found.notes)
+
+
+def test_a_schedule_of_eventbridge_keeps_its_zone_window_and_retries() -> None:
+    found = eventbridge.read(json.dumps(SCHEDULE), Wishes())
+    assert sound(found)["pay"] == {
+        "cron": "30 2 * * MON-FRI",
+        "tz": "Europe/Berlin",
+        "dst_gap": "skip",
+        "start": "2026-01-01T00:00:00",
+        "end": "2027-01-01T00:00:00",
+        "queue": "pay",
+        "payload": {"run": "<aws.scheduler.execution-id>"},
+        "window": "15m",
+        "retry": {"max_attempts": 4, "backoff": "10s..15m"},
+        "labels": {"group": "finance"},
+        "description": "Payroll",
+        "paused": True,
+    }
+    for named in ("the year 2026", "function:pay cannot be called", "<aws.scheduler...>", "60 s", "DeadLetterConfig",
+                  "ActionAfterCompletion", "Target.EcsParameters"):  # fmt: skip
+        assert named in notes(found)
+
+
+def test_rates_times_rules_and_lists_of_eventbridge() -> None:
+    rules = {
+        "Rules": [
+            {"Name": "five", "ScheduleExpression": "rate(5 minutes)", "State": "ENABLED"},
+            {"Name": "once", "ScheduleExpression": "at(2026-11-20T13:00:00)"},
+            {"Name": "events", "EventPattern": "{}"},
+            {"Name": "years", "ScheduleExpression": "cron(0 1 * * ? 2026,2028)"},
+            {"Name": "odd", "ScheduleExpression": "cron(0 1 1 * MON *)"},
+            {"Name": "bad", "ScheduleExpression": "sometimes"},
+        ]
+    }
+    listed = {"Schedules": [{"Name": "listed", "Arn": "arn:aws:scheduler:x", "Target": {"Arn": "y"}}]}
+    found = eventbridge.read(json.dumps(rules) + "\n" + json.dumps(listed), Wishes(target="https://a.example/"))
+    jobs = sound(found)
+    assert jobs["five"]["every"] == "5m"
+    assert jobs["five"]["url"] == "https://a.example/"
+    assert (jobs["once"]["at"], jobs["once"]["tz"]) == ("2026-11-20T13:00:00", "UTC")
+    assert set(jobs) == {"five", "once"}
+    for named in ("it matches events", "2026,2028 are no single year", "one of them must be ?", "sometimes is neither",
+                  "get-schedule --name listed has it"):  # fmt: skip
+        assert named in notes(found)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "x: y"])
+def test_what_aws_did_not_print_is_refused_or_empty(text: str) -> None:
+    if not text:
+        assert sound(eventbridge.read(text, Wishes())) == {}
+        return
+    with pytest.raises(InvalidInput, match="this is not what aws prints"):
+        eventbridge.read(text, Wishes())
+
+
+def test_cronjobs_of_kubernetes_keep_their_policies() -> None:
+    found = kubernetes.read(CRONJOB, Wishes())
+    jobs = sound(found)
+    assert jobs["backup"] == {
+        "cron": "30 1 * * *",
+        "tz": "America/New_York",
+        "dst_gap": "skip",
+        "dst_overlap": "both",
+        "queue": "kubernetes",
+        "timeout": "3600s",
+        "payload": {"image": "db:1", "command": ["sh", "-c"], "args": ["dump"], "env": {"A": "1"}},
+        "retry": {"max_attempts": 3, "backoff": "10s..6m"},
+        "overlap": "skip",
+        "labels": {"namespace": "prod", "app": "db"},
+        "expires_after": "200s",
+        "paused": True,
+    }
+    assert (jobs["zoned"]["tz"], jobs["zoned"]["cron"]) == ("UTC", "*/5 * * * *")
+    assert (jobs["hourly"]["every"], jobs["hourly"]["overlap"]) == ("1h30m", "skip")
+    for named in ("Replace stopped the run before", "history limits", "activeDeadlineSeconds bounded all tries",
+                  "secrets, config maps", "volumes of the pod", "it is no CronJob", "malformed"):  # fmt: skip
+        assert named in notes(found)
+
+
+def test_what_is_no_yaml_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="this is no YAML"):
+        kubernetes.read("a: [", Wishes())
+
+
+def test_a_python_file_of_celery_is_read_and_never_run() -> None:
+    found = celery.read(Path(__file__).with_name("beat.txt").read_text(encoding="utf-8"), Wishes())
+    jobs = sound(found)
+    assert found.defaults["tz"] == "Europe/Berlin"
+    assert jobs["add-every-30-seconds"] == {
+        "every": "30s",
+        "task_type": "shop.tasks.add",
+        "payload": {"args": [16, 16], "kwargs": {}},
+    }
+    assert (jobs["sync"]["queue"], jobs["sync"]["every"], jobs["sync"]["expires_after"]) == ("slow", "5m", "4m")
+    assert jobs["mondays"]["cron"] == "30 7 * * 1"
+    assert (jobs["first-monday"]["cron"], jobs["first-monday"]["day_rule"]) == ("0 3 1-7 * mon", "and")
+    assert jobs["often"]["every"] == "2m"
+    assert jobs["quarters"]["cron"] == "0,15,30,45 * * * *"
+    assert not {"sunset", "from-env", "which-day"} & set(jobs)
+    for named in ("solar", "os.environ['EVERY']", "depends on the version of Celery"):
+        assert named in notes(found)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "entry"),
+    [
+        (30, {"every": "30s"}),
+        ("crontab(minute=5, hour='*/2')", {"cron": "5 */2 * * *"}),
+        ("5 4 * * *", {"cron": "5 4 * * *"}),
+        ({"crontab": {"minute": "0"}}, {"cron": "0 * * * *"}),
+        ({"type": "crontab", "minute": 1, "day_of_week": "mon,fri"}, {"cron": "1 * * * mon,fri"}),
+        ({"every": 10, "period": "minutes"}, {"every": "10m"}),
+        ({"minutes": 5}, {"every": "5m"}),
+    ],
+)
+def test_a_beat_schedule_may_be_data(schedule: Any, entry: dict[str, Any]) -> None:
+    text = json.dumps({"timezone": "Asia/Tokyo", "beat_schedule": {"a": {"task": "x.y", "schedule": schedule}}})
+    found = celery.read(text, Wishes())
+    job = sound(found)["a"]
+    assert {key: job[key] for key in entry} == entry
+    assert found.defaults["tz"] == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    "schedule", [{"type": "solar"}, "import os", "open('x')", None, True, {"fortnights": 2}, "1 / 0", [1]]
+)
+def test_a_schedule_that_cannot_be_known_is_left_out_with_the_reason(schedule: Any) -> None:
+    found = celery.read(json.dumps({"a": {"task": "x.y", "schedule": schedule}}), Wishes())
+    assert sound(found) == {}
+    assert "not imported" in notes(found)
+
+
+@pytest.mark.parametrize("text", ["", "def f(:", "x = 1", "beat_schedule = make()"])
+def test_a_file_without_a_beat_schedule_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        celery.read(text, Wishes())
