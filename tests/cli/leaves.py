@@ -51,6 +51,7 @@ ARGUMENTS: dict[str, list[str]] = {
         *("--secret-file", str(SIGNED / "secret"), "--body", str(SIGNED / "body.json"), "--at", "2026-09-28T12:00:05Z"),
         *("--header", f"@{SIGNED / 'headers'}"),
     ],
+    "init": ["--force"],
     "status": [],
     "version": [],
     "explain": ["epoch"],
