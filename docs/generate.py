@@ -17,6 +17,7 @@ import typer
 from typer.main import get_command
 
 from docs.api_page import api_page
+from docs.keys_page import keys_page
 from docs.markdown import cell, plain
 from schedkit.cli import frame, front
 from schedkit.cli.app import app
@@ -72,6 +73,7 @@ def pages() -> dict[str, str]:
         "api.md": api_page,
         "state-machine.md": state_machine_page,
         "glossary.md": glossary_page,
+        "file-keys.md": keys_page,
     }
     return {name: NOTE + "\n" + write().rstrip() + "\n" for name, write in writers.items()}
 

@@ -23,7 +23,7 @@ defaults:
 jobs:
 """
 CALLED: Final = """\
-  hello:                       # calls a URL, here the echo of the dev server
+  greeting:                    # calls a URL, here the echo of the dev server
     every: 1m
     target: demo-echo
     payload: { say: hello }

@@ -120,7 +120,7 @@ def plan(
     ]
     named = {job.name for file in files for job in file.jobs}
     if prune:
-        for job in kept:
+        for job in sorted(kept, key=lambda one: str(one["name"])):
             stays = job["name"] in named or JobStatus(job["status"]).ended or not selects(job["labels"])
             if not stays and job["managed_by"] in ours:
                 steps.append(Step(Action.REMOVE, job["name"] or job["job_id"], job["managed_by"], job=job))
