@@ -51,7 +51,7 @@ WORKER: Final = '''\
 
 from schedkit.worker import Fail, Retry, Task, Worker
 
-w = Worker("starter")  # where the scheduler is stands in schedkit.toml
+w = Worker("starter", concurrency=4)
 
 
 @w.task()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
 
 from schedkit.cli.starter import PROJECTS
+from schedkit.files import jobfile
+from schedkit.testing import run_twice
 from tests.cli.conftest import Cli
 from tests.cli.living import living
 
@@ -25,8 +28,6 @@ def test_what_it_writes_is_valid_and_can_be_applied(
         here.world._door.registered["demo-echo"] = "http://demo.example/"  # type: ignore[index]
         assert offline("job", "apply", "-y").exit_code == 0
         assert offline("job", "diff").exit_code == 0
-    if (home / "shop" / "worker.py").exists():
-        compile((home / "shop" / "worker.py").read_text(), "worker.py", "exec")
 
 
 def test_nothing_is_overwritten_without_a_word(offline: Cli, home: Path) -> None:
@@ -44,3 +45,19 @@ def test_an_unknown_template_and_a_folder_that_cannot_be_are_refused(offline: Cl
     assert offline("init", "--template", "workflow").exit_code == 9
     (home / "file").write_text("")
     assert offline("init", "file").exit_code == 9
+
+
+def test_its_worker_does_what_its_job_asks_for_and_a_second_run_changes_nothing(
+    offline: Cli, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert offline("init", "--template", "full").exit_code == 0
+    (payload,) = [
+        job.document["payload"]
+        for job in jobfile.read((home / "jobs.yaml").read_text(), "jobs.yaml").jobs
+        if job.document["target"].get("task_queue") == "starter"
+    ]
+    names = runpy.run_path(str(home / "worker.py"))
+    assert names["w"].queue == "starter"
+    twice = run_twice(names["rebuild"], payload)
+    assert twice.same, twice
+    assert capsys.readouterr().out.count("main: row") >= 3
