@@ -99,6 +99,9 @@ def apply(
     """
     from schedkit.cli import planpages
 
+    if change.idempotency_key is not None:
+        told = "apply makes a key for each create from what the file says, so that a repeat makes nothing twice"
+        raise InvalidInput(Reason.INVALID_ARGUMENT, told, field="--idempotency-key")
     steps = _plan(me, file, label, prune=prune, take_over=take_over)
     acting = [step for step in steps if step.acts]
     if change.dry_run or not acting:

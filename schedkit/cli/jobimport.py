@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,8 +15,16 @@ from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import One
 from schedkit.errors import InvalidInput, Reason
 
+if TYPE_CHECKING:
+    from schedkit.files.imported import Imported
+
 Option = typer.Option
-SOURCES: Final = ("crontab", "eventbridge", "k8s-cronjob", "celery-beat")
+SOURCES: Final = {
+    "crontab": "crontab",
+    "eventbridge": "eventbridge",
+    "k8s-cronjob": "kubernetes",
+    "celery-beat": "celery",
+}
 STDIN: Final = "-"
 
 
@@ -45,22 +54,14 @@ def import_jobs(
     """
     from schedkit.files.imported import Wishes
 
-    kind = values.choice(source, SOURCES, "--from")
+    kind = values.choice(source, list(SOURCES), "--from")
     if window is not None:
         values.duration_seconds(window, "--window")
     said = {"tz", "utc"} & me.given.keys()  # a default zone of this machine's says nothing about the source's
     wishes = Wishes(me.zone if said else None, target, window, prefix, system)
     text = _read(file)
-    match kind:
-        case "crontab":
-            from schedkit.files import crontab as reader
-        case "eventbridge":
-            from schedkit.files import eventbridge as reader  # type: ignore[no-redef]
-        case "k8s-cronjob":
-            from schedkit.files import kubernetes as reader  # type: ignore[no-redef]
-        case _:
-            from schedkit.files import celery as reader  # type: ignore[no-redef]
-    found = reader.read(text, wishes)
+    reader = importlib.import_module(f"schedkit.files.{SOURCES[kind]}")
+    found: Imported = reader.read(text, wishes)
     me.show(One("schedkit.jobs/v1", found.document(), found.text().splitlines(), "schedkit", exact=True))
     for note in found.notes:
         me.say(show.line(str(note)))

@@ -15,16 +15,11 @@ import typer
 
 from schedkit.cli import values
 from schedkit.errors import InvalidInput, Reason
-from schedkit.model.jobs import MisfirePolicy, OverlapPolicy, Priority, RegionPolicy
+from schedkit.files.keys import OVERLAPS, REGIONS
+from schedkit.model.jobs import MisfirePolicy, Priority
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
 
 Option = typer.Option
-OVERLAPS: Final = {"skip": OverlapPolicy.SKIP, "allow": OverlapPolicy.ALLOW, "queue": OverlapPolicy.BUFFER_ONE}
-REGIONS: Final = {
-    "single": RegionPolicy.SINGLE_REGION,
-    "home-async": RegionPolicy.HOME_ASYNC,
-    "strict": RegionPolicy.STRICT,
-}
 CLOCK_CHANGES: Final = {  # each word decides one of the two policies (W3)
     "first": ("dst_overlap_policy", "FIRST"),
     "second": ("dst_overlap_policy", "SECOND"),

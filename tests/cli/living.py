@@ -27,6 +27,7 @@ class Living:
     asked: list[tuple[str, str]] = field(default_factory=list)
     before: dict[str, Callable[[], object]] = field(default_factory=dict)
     cut_after: int | None = None  # this many changes get through, then the line is dead
+    lose: str | None = None  # the next answer to this method is lost
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE_S)
@@ -53,6 +54,9 @@ class Living:
         self.asked.append((request.method, path))
         headers = {name: value for name, value in request.headers.items() if name not in ("host", "content-length")}
         answer = self.do(self.world.api.request(request.method, path, content=request.read(), headers=headers))
+        if self.lose == request.method:
+            self.lose = None
+            raise httpx.ReadError("the answer was lost")
         kept = {name: value for name, value in answer.headers.items() if name != "content-length"}
         return httpx.Response(answer.status_code, headers=kept, content=answer.content, request=request)
 

@@ -294,3 +294,29 @@ def test_an_import_in_json_has_its_notes_and_is_a_file_too(offline: Cli, home: P
     assert "jobs.json: 1 job, no mistakes" in ok(offline("job", "validate", "-f", "jobs.json"))
     assert offline("job", "import", "--from", "temporal", "tab").exit_code == 9
     assert offline("job", "import", "--from", "crontab", "nowhere").exit_code == 9
+
+
+@pytest.mark.usefixtures("write")
+def test_the_list_shows_what_a_file_keeps(alive: Living, offline: Cli) -> None:
+    ok(offline("job", "apply", "-y"))
+    alive.api("PATCH", "/v1/jobs/digest", json={"managed_by": None})
+    told = ok(offline("job", "list", "--managed-by", "jobs.yaml@growth/app", "-o", "jsonl"))
+    assert {json.loads(line)["name"] for line in told.splitlines()} == {"settle-cards", "purge-carts"}
+    assert "managed by" in ok(offline("job", "show", "purge-carts"))
+
+
+@pytest.mark.usefixtures("write", "alive")
+def test_an_apply_takes_no_key_of_somebody_elses(offline: Cli) -> None:
+    assert offline("job", "apply", "--idempotency-key", "k", "-y").exit_code == 9
+
+
+def test_an_answer_that_was_lost_makes_nothing_twice(alive: Living, offline: Cli, write: Write) -> None:
+    alive.lose = "POST"
+    ok(offline("job", "apply", "-y"))
+    assert len(alive.api("GET", "/v1/jobs")["items"]) == 3
+    write(THREE.replace("0 8", "0 7"))
+    alive.lose = "PATCH"
+    assert offline("job", "apply", "-y").exit_code == 7
+    job = alive.api("GET", "/v1/jobs/digest")
+    assert (job["schedule"]["cron"], job["version"], job["applied_version"]) == ("0 7 * * *", 2, 2)
+    assert ok(offline("job", "apply", "-y")).startswith("nothing to do")
