@@ -12,6 +12,7 @@ EARLY: Final = 1_577_836_800_000  # 2020-01-01
 LATE: Final = 2_524_608_000_000  # 2050-01-01
 ZONES: Final = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
 CRONS: Final = ("0 8 * * *", "@daily", "*/15 9-17 * * 1-5", "0 0 L * *", "0 0 1 * 1", "30 2 15W * *", "0 12 * * fri#2")
+HEADER_CHARS: Final = "".join(map(chr, range(32, 127)))
 GAPS: Final = ("FIRST_VALID", "SHIFT_FORWARD", "SKIP")
 REPEATS: Final = ("FIRST", "SECOND", "BOTH")
 
@@ -81,7 +82,7 @@ def targets(draw: st.DrawFn) -> dict[str, Any]:
     if place == "target":
         where = {"target_id": draw(words), "path": draw(st.sampled_from(("", "/", "/a/b?c=d")))}
     method = draw(st.sampled_from(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")))
-    headers = draw(st.dictionaries(words.map("x-{}".format), st.text(max_size=10), max_size=2))
+    headers = draw(st.dictionaries(words.map("x-{}".format), st.text(HEADER_CHARS, max_size=10), max_size=2))
     return {"type": "HTTP", **where, "method": method, "timeout_seconds": draw(spans), "headers": headers}
 
 

@@ -18,7 +18,7 @@ def back(text: str) -> dict[str, Any]:
     return {job.name: job.document for job in found.jobs}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(documents())
 def test_a_document_written_as_an_entry_and_read_again_is_the_same_document(document: dict[str, Any]) -> None:
     text = writing.text_of([Written(document["name"], forms.entry_of(document), ["a note", "12:30 yes"])])
@@ -33,7 +33,7 @@ def test_an_entry_is_the_shortest_one(document: dict[str, Any]) -> None:
     assert again == entry
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(json_values)
 def test_every_payload_survives_yaml(payload: Any) -> None:
     entry = {"every": "5m", "queue": "q", "payload": payload}
