@@ -40,7 +40,8 @@ def read(text: str, wishes: Wishes) -> Imported:
     found.defaults = wishes.spread()
     found.note("EventBridge calls at least once and tries again, as here; dead letters are kept by schedkit itself")
     for document in _documents(text):
-        for schedule in document.get("Schedules", document.get("Rules", [document])):
+        listed = document.get("Schedules", document.get("Rules", document))
+        for schedule in listed if isinstance(listed, list) else [listed]:
             try:
                 _schedule(found, schedule)
             except (AttributeError, TypeError, ValueError) as problem:  # a field is not what its kind should be

@@ -22,7 +22,9 @@ from typing import Any, Final
 import yaml
 
 MAX_TEXT_CHARS: Final = 8 * 1_024 * 1_024
-MAX_VALUES: Final = 500_000  # a file of 20,000 jobs; more comes from aliases of aliases
+MAX_VALUES: Final = 500_000  # a file of 20,000 jobs
+FEW_VALUES: Final = 1_000
+VALUES_A_CHAR: Final = 10  # a text has fewer values than characters, unless aliases repeat them; so often they may
 MAX_DEPTH: Final = 64  # as deep as the API reads JSON
 MAX_DIGITS: Final = 40
 
@@ -60,7 +62,7 @@ class Tree:
     value: Any = None
     lines: dict[Path, int] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
-    _count: int = 0
+    _left: int = MAX_VALUES
 
     def line_of(self, path: Path) -> int:
         """The line of a value, or of the nearest one around it."""
@@ -78,18 +80,18 @@ class Tree:
 
     def enough(self, node: yaml.Node, path: Path) -> bool:
         """Whether this value is one too many or too deep. Told once."""
-        self._count += 1
-        if self._count <= MAX_VALUES and len(path) <= MAX_DEPTH:
+        self._left -= 1
+        if self._left >= 0 and len(path) <= MAX_DEPTH:
             return False
         if not any(mistake.message.startswith("too ") for mistake in self.mistakes):
-            told = f"too deep: {MAX_DEPTH} levels at most" if self._count <= MAX_VALUES else "too many values"
+            told = f"too deep: {MAX_DEPTH} levels at most" if self._left >= 0 else "too many values"
             self.refuse(path, node, told, "take out anchors that contain each other")
         return True
 
 
 def read(text: str) -> Tree:
     """The values of a text. Never raises: what cannot be read is in `mistakes`."""
-    tree = Tree()
+    tree = Tree(_left=min(MAX_VALUES, FEW_VALUES + VALUES_A_CHAR * len(text)))
     if len(text) > MAX_TEXT_CHARS:
         tree.mistakes.append(Mistake((), 1, f"the file is longer than {MAX_TEXT_CHARS // 1_024**2} MiB"))
         return tree

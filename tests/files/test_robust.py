@@ -6,7 +6,7 @@ import contextlib
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schedkit.errors import InvalidInput
@@ -120,6 +120,7 @@ def test_every_crontab_becomes_a_file_that_is_sound(text: str) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(nested(AWS))
+@example({"Schedules": None})
 def test_every_answer_of_aws_becomes_a_file_that_is_sound_or_is_refused(document: Any) -> None:
     with contextlib.suppress(InvalidInput):
         sound(eventbridge.read(json.dumps(document), Wishes()))
