@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from schedkit.errors import InvalidInput, Reason
-from schedkit.model.spans import SPAN, span_ms, span_seconds
+from schedkit.model.spans import SPAN, span_ms
 from schedkit.model.time import (
     DAY_MS,
     MAX_INSTANT,
+    SECOND_MS,
     Instant,
     from_datetime,
     parse_rfc3339,
@@ -28,15 +29,28 @@ from schedkit.model.time import (
     to_datetime,
 )
 
-duration_ms = span_ms
-duration_seconds = span_seconds
-
 _TIME_OF_DAY: Final = re.compile(r"\d\d:\d\d(:\d\d)?", re.ASCII)
 
 
 def now_ms() -> Instant:
     """The wall time of this machine: the one clock of the command line."""
     return time.time_ns() // 1_000_000
+
+
+def duration_ms(text: str, field: str = "duration") -> int:
+    """`1h30m` as milliseconds."""
+    try:
+        return span_ms(text)
+    except ValueError as problem:
+        raise InvalidInput(Reason.INVALID_ARGUMENT, str(problem), field=field) from problem
+
+
+def duration_seconds(text: str, field: str = "duration") -> int:
+    """A duration the API takes in whole seconds."""
+    length_ms = duration_ms(text, field)
+    if length_ms % SECOND_MS:
+        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{field} is in whole seconds, not {text}", field=field)
+    return length_ms // SECOND_MS
 
 
 def zone_of(name: str | None) -> Any:

@@ -74,7 +74,10 @@ def milliseconds(value: Any) -> int:
     if not isinstance(value, str):
         fix = [f"write {value}s"] if isinstance(value, int) and not isinstance(value, bool) else []
         raise wrong(f"{shown(value)} has no unit; a duration is {SPAN_FORMS}", *fix)
-    return span_ms(value)
+    try:
+        return span_ms(value)
+    except ValueError as problem:
+        raise wrong(str(problem)) from problem
 
 
 def seconds(value: Any) -> int | float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schedkit.errors import InvalidInput, Reason
 from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 UNITS_MS: Final = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
@@ -16,23 +15,15 @@ LONGEST_MS: Final = 36_500 * DAY_MS  # a century: longer is a slip of the finger
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
 
 
-def span_ms(text: str, field: str = "duration") -> int:
-    """`1h30m` as milliseconds. Raises InvalidInput, naming `field`."""
+def span_ms(text: str) -> int:
+    """`1h30m` as milliseconds. Raises ValueError that says what is wrong."""
     text = text.strip()
     if not SPAN.fullmatch(text):
-        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{text!r} is no duration: write {SPAN_FORMS}", field=field)
+        raise ValueError(f"{text!r} is no duration: write {SPAN_FORMS}")
     length_ms = round(sum(float(number) * UNITS_MS[unit] for number, unit in _PART.findall(text)))
     if length_ms > LONGEST_MS:
-        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{text} is too long: at most 36500d", field=field)
+        raise ValueError(f"{text} is too long: at most 36500d")
     return length_ms
-
-
-def span_seconds(text: str, field: str = "duration") -> int:
-    """A span the API takes in whole seconds. Raises InvalidInput, naming `field`."""
-    length_ms = span_ms(text, field)
-    if length_ms % SECOND_MS:
-        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{field} is in whole seconds, not {text}", field=field)
-    return length_ms // SECOND_MS
 
 
 def span_text(length_ms: float) -> str:

@@ -16,7 +16,7 @@ REGISTRIES = re.compile(
 HOMES = re.compile("|".join(("/root" + "/", "/home" + "/[a-z]", "/Users" + "/", "/work" + "/(main|shared|seed)")))
 URL = re.compile(r"\bhttps?://(?:[^/\s\"'`)>@]*@)?(\[[^\]]*\]|[A-Za-z0-9.-]+\.[A-Za-z]{2,})")
 FOR_EXAMPLES = (".example", ".invalid", ".test", ".internal", "example.com", "example.org", "example.net")
-SOURCES = ("www.apache.org",)  # texts that the repository quotes
+SOURCES = ("www.apache.org", "json-schema.org")  # texts and names that the repository quotes
 REQUIREMENT = re.compile(
     r"^([a-z0-9._-]+)==(\S+)((?: ; [^\\]+)?) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\\n|\n))+)", re.M
 )

@@ -90,35 +90,35 @@ def sound(found: Imported) -> None:
     assert not back.problems, [str(problem) for problem in back.problems]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(st.sampled_from(list(TOP)) | st.text(max_size=4), VALUES | st.dictionaries(st.text(), ENTRIES)))
 def test_every_file_is_read_or_refused_in_words(top: dict[str, Any]) -> None:
     for problem in jobfile.read(json.dumps(top), "x").problems:
         assert str(problem).startswith("x:")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(ENTRIES, ENTRIES)
 def test_every_entry_is_read_or_refused_in_words(defaults: dict[str, Any], entry: dict[str, Any]) -> None:
     found = jobfile.read(json.dumps({"schedkit": "v1", "defaults": defaults, "jobs": {"a": entry}}), "x")
     assert bool(found.problems) or [job.name for job in found.jobs] == ["a"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(YAMLISH | st.text(max_size=40))
 def test_every_text_is_read_or_refused_in_words(text: str) -> None:
     assert jobfile.read(text, "x").problems
     jobfile.read(f"schedkit: v1\njobs:\n  a: {text}", "x")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(CRONISH | st.text(max_size=60))
 def test_every_crontab_becomes_a_file_that_is_sound(text: str) -> None:
     sound(crontab.read(text, Wishes()))
     sound(crontab.read(f"0 8 * * * {text}", Wishes(system=True)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(nested(AWS))
 @example({"Schedules": None})
 def test_every_answer_of_aws_becomes_a_file_that_is_sound_or_is_refused(document: Any) -> None:
@@ -126,14 +126,14 @@ def test_every_answer_of_aws_becomes_a_file_that_is_sound_or_is_refused(document
         sound(eventbridge.read(json.dumps(document), Wishes()))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(nested(K8S))
 def test_every_manifest_becomes_a_file_that_is_sound(document: Any) -> None:
     kind = {"kind": "CronJob", **document} if isinstance(document, dict) else document
     sound(kubernetes.read(json.dumps(kind, ensure_ascii=True), Wishes()))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(nested(BEAT), st.text(max_size=40))
 def test_every_beat_schedule_becomes_a_file_that_is_sound_or_is_refused(document: Any, text: str) -> None:
     for said in (json.dumps(document), json.dumps({"a": {"task": "t", "schedule": document}}), text):
