@@ -51,6 +51,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 FIELDS: Final = ("name", "schedule", "target", *DEFAULTS)
 SECRET_HEADERS: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
+REFERENCES: Final = ("secret_ref", "previous_secret_ref")
 POLICIES: Final = {"dst_gap": "dst_gap_policy", "dst_overlap": "dst_overlap_policy", "day_rule": "day_rule"}
 BOUNDS: Final = {"start": "start_at", "end": "end_at"}
 
@@ -68,7 +69,7 @@ def _target_spec(target: Mapping[str, Any]) -> Document:
     spec = {"type": "HTTP", **{name: value for name, value in target.items() if value is not None}}
     if "target_id" in spec:
         spec.pop("url", None)  # where it leads now is not what was asked for
-    return spec
+    return {**spec, "auth": spec.get("auth")}
 
 
 def entry_of(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,6 +121,8 @@ def _target_entry(target: Mapping[str, Any]) -> dict[str, Any]:
     entry = {"target": target["target_id"]} if "target_id" in target else {"url": target["url"]}
     if target.get("path"):
         entry["path"] = target["path"]
+    if target["auth"] is not None:
+        entry |= {name: target["auth"][name] for name in REFERENCES if name in target["auth"]}
     if target["method"] != DEFAULT_METHOD:
         entry["method"] = target["method"]
     if target["timeout_seconds"] != DEFAULT_TIMEOUT_S:

@@ -20,6 +20,7 @@ from schedkit.files.documents import (
     DEFAULT_TASK,
     DEFAULT_TIMEOUT_S,
     DEFAULTS,
+    REFERENCES,
     UTC,
     Document,
     has_offset,
@@ -42,7 +43,7 @@ _QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _IN_FILES: Final = {"schedule.cron": "cron", "schedule.time_zone": "tz", "schedule.end_at": "end"}
 _OF_CRON: Final = ("dialect", "day_rule", "dst_gap", "dst_overlap")
 _OF_PLACE: Final = {
-    "url": ("method", "headers", "timeout"),
+    "url": ("method", "headers", "timeout", *REFERENCES),
     "target": ("path", "method", "headers", "timeout"),
     "queue": ("task_type", "lease", "timeout"),
 }
@@ -236,7 +237,17 @@ def _target(entry: Entry) -> dict[str, Any]:
         "method": entry.word("method", DEFAULT_METHOD),
         "timeout_seconds": DEFAULT_TIMEOUT_S if timeout is None else timeout,
         "headers": entry.of("headers", scalars.headers) or {},
+        "auth": _auth(entry),
     }
+
+
+def _auth(entry: Entry) -> dict[str, str] | None:
+    """How calls are signed: references of secrets, and never a secret."""
+    said = {name: entry.of(name, scalars.reference) for name in REFERENCES}
+    refs = {name: ref for name, ref in said.items() if ref is not None}
+    if refs and "secret_ref" not in refs:
+        entry.no("previous_secret_ref", "it goes with secret_ref, the reference of the new secret")
+    return {"type": "HMAC_SHA256", **refs} if refs else None
 
 
 def _queue(entry: Entry) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from schedkit.files import scalars, yamltext
-from schedkit.files.documents import Document
+from schedkit.files.documents import REFERENCES, Document
 from schedkit.files.entries import Entry, document_of
 from schedkit.files.keys import BY_NAME, PLACES, TOP
 from schedkit.files.problems import Problem
@@ -22,9 +22,10 @@ from schedkit.files.yamltext import Path, Tree
 from schedkit.model.names import MAX_NAME_CHARS, NAME_RULE, may_be_name
 
 VERSION: Final = "v1"
+OF_PLACES: Final = ("path", "method", "headers", "task_type", "lease", "timeout", *REFERENCES)
 MERGED: Final = ("labels", "headers", "retry")  # a job adds to what `defaults` says of these
 REPLACED: Final = {  # what a job says in another way than `defaults` does
-    **{place: (*PLACES, "path", "method", "headers", "task_type", "lease", "timeout") for place in PLACES},
+    **{place: (*PLACES, *OF_PLACES) for place in PLACES},
     "strict": ("window",),
     "window": ("strict",),
     "at_most_once": ("delivery",),

@@ -77,6 +77,8 @@ KEYS: Final = (
     Key("method", Kind.WORD, "The HTTP method of the call.", "POST",
         words={name: name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")}),
     Key("headers", Kind.PAIRS, "Sent along with the call; nothing secret."),
+    Key("secret_ref", Kind.TEXT, "With a url: where the secret stands that signs the calls; never a secret itself."),
+    Key("previous_secret_ref", Kind.TEXT, "While a secret is replaced: where the old one stands."),
     Key("timeout", Kind.SPAN, "Bound of one call, or of one task.", "30s, for calls"),
     Key("queue", Kind.TEXT, "Instead of a call: the queue that pull workers take the run from."),
     Key("task_type", Kind.TEXT, "On a queue: which of its worker's tasks."),

@@ -127,6 +127,13 @@ def headers(value: Any) -> dict[str, str]:
     return found
 
 
+def reference(value: Any) -> str:
+    """Where a secret stands. What is given is not quoted: somebody may have written the secret itself."""
+    if not isinstance(value, str) or not value.startswith(("env:", "file:")) or len(value) > MAX_TEXT_CHARS:
+        raise wrong("it is no reference of a secret", "write env:SCHEDKIT_SECRET_NAME or file:/folder/name")
+    return value
+
+
 def retry(value: Any) -> dict[str, Any]:
     """`{ max_attempts: 5, backoff: 10s..10m }`, either of the two."""
     if not isinstance(value, Mapping) or set(value) - {"max_attempts", "backoff"} or not value:

@@ -12,6 +12,7 @@ EARLY: Final = 1_577_836_800_000  # 2020-01-01
 LATE: Final = 2_524_608_000_000  # 2050-01-01
 ZONES: Final = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
 CRONS: Final = ("0 8 * * *", "@daily", "*/15 9-17 * * 1-5", "0 0 L * *", "0 0 1 * 1", "30 2 15W * *", "0 12 * * fri#2")
+REFERENCE: Final = st.sampled_from(("env:SCHEDKIT_SECRET_A", "env:SCHEDKIT_SECRET_B"))
 HEADER_CHARS: Final = "".join(map(chr, range(32, 127)))
 GAPS: Final = ("FIRST_VALID", "SHIFT_FORWARD", "SKIP")
 REPEATS: Final = ("FIRST", "SECOND", "BOTH")
@@ -81,9 +82,13 @@ def targets(draw: st.DrawFn) -> dict[str, Any]:
     where: dict[str, Any] = {"url": f"https://{draw(st.sampled_from(('a', 'b')))}.example/{draw(words)}"}
     if place == "target":
         where = {"target_id": draw(words), "path": draw(st.sampled_from(("", "/", "/a/b?c=d")))}
+    auth = draw(
+        st.none() | st.fixed_dictionaries({"secret_ref": REFERENCE}, optional={"previous_secret_ref": REFERENCE})
+    )
+    signed = {"auth": {"type": "HMAC_SHA256", **auth} if auth is not None and place == "url" else None}
     method = draw(st.sampled_from(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")))
     headers = draw(st.dictionaries(words.map("x-{}".format), st.text(HEADER_CHARS, max_size=10), max_size=2))
-    return {"type": "HTTP", **where, "method": method, "timeout_seconds": draw(spans), "headers": headers}
+    return {"type": "HTTP", **where, **signed, "method": method, "timeout_seconds": draw(spans), "headers": headers}
 
 
 @st.composite

@@ -146,6 +146,12 @@ jobs:
         ('every: 5m, url: "ftp://a.example/"', "url: ftp://a.example/ may not be called"),
         ('every: 5m, url: "https://a.example/", headers: { Cookie: x }', "headers: Cookie is a secret"),
         ('every: 5m, url: "https://a.example/", timeout: 10m', "timeout: 10m is outside 1s to 5m"),
+        ("every: 5m, queue: q, secret_ref: env:SCHEDKIT_SECRET_A", "secret_ref: it goes with url"),
+        ('every: 5m, url: "https://a.example/", secret_ref: whsec_hush', "secret_ref: it is no reference of a secret"),
+        (
+            'every: 5m, url: "https://a.example/", previous_secret_ref: env:A',
+            "previous_secret_ref: it goes with secret",
+        ),
         ("every: 5m, queue: q, description: 5", 'description: 5 is no text  fix: write "5"'),
     ],
 )
