@@ -15,6 +15,8 @@ from schedkit.files.yamltext import is_ambiguous
 WIDTH: Final = 110  # of comments
 NEVER_FOLDED: Final = 1_000_000
 INDENT: Final = "  "
+SHORT: Final = 3  # pairs that stand in one line
+SHORT_FROM: Final = 2  # below a job's own keys
 _TAG: Final = "tag:yaml.org,2002:"
 
 
@@ -59,14 +61,16 @@ def _comments(lines: Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in found)
 
 
-def _node(value: Any, *, inside: bool = False) -> yaml.Node:
+def _node(value: Any, depth: int = 0) -> yaml.Node:
     match value:
         case Mapping():
-            pairs = [(_text(str(key)), _node(item, inside=True)) for key, item in value.items()]
+            pairs = [(_text(str(key)), _node(item, depth + 1)) for key, item in value.items()]
             plain = not any(isinstance(item, Mapping | list) and item for item in value.values())
-            return yaml.MappingNode(f"{_TAG}map", pairs, flow_style=(inside and plain and len(pairs) <= 3) or not pairs)
+            return yaml.MappingNode(
+                f"{_TAG}map", pairs, flow_style=(depth >= SHORT_FROM and plain and len(pairs) <= SHORT) or not pairs
+            )
         case list() | tuple():
-            items = [_node(item, inside=True) for item in value]
+            items = [_node(item, depth + 1) for item in value]
             plain = not any(isinstance(item, Mapping | list) and item for item in value)
             return yaml.SequenceNode(f"{_TAG}seq", items, flow_style=plain)
         case str():

@@ -87,6 +87,8 @@ def test_every_word_of_the_contract_has_an_entry() -> None:
         "task queue",
         "heartbeat",
         "reaper",
+        "managed by",
+        "drift",
     }
 
 
