@@ -142,7 +142,7 @@ def job_changed(job: Job, patch: bodies.JobPatch, world: World, now: Instant) ->
     if patch.retry_policy is not None:
         changes["retry"] = _retry_changed(job.retry, patch.retry_policy)
     if "payload" in given:
-        changes["payload"] = payload_in(patch.payload)
+        changes["payload"] = payload_in(patch.payload) if patch.payload is not None else None
     if "name" in given:
         changes["name"] = name_in(patch.name)
     if "labels" in given:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
 
+from schedkit.model.spans import span_ms
+from schedkit.model.time import SECOND_MS
 from schedkit.worker.held import Held, Stop
-
-_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 Duration = float | str  # seconds, or text such as "90s", "3h", "1h30m"
 
@@ -152,13 +150,7 @@ class Task:
 
 def seconds(duration: Duration) -> float:
     """Seconds of a number, or of text such as 500ms, 90s, 3h, 1h30m. Raises ValueError."""
-    if isinstance(duration, int | float):
-        value = float(duration)
-    else:
-        parts = _DURATION.findall(duration)
-        if not parts or "".join(number + unit for number, unit in parts) != duration:
-            raise ValueError(f"{duration!r} is no duration: write 500ms, 90s, 5m, 3h or 1h30m")
-        value = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+    value = span_ms(duration) / SECOND_MS if isinstance(duration, str) else float(duration)
     if not 0 <= value < float("inf"):
         raise ValueError(f"{duration!r} is no duration")
     return value
