@@ -27,7 +27,7 @@ BEGINNINGS: Final = tuple(
 )
 EVERY_SECONDS: Final = (20, 30, 45, 60, 90, 300)
 CRONS: Final = ("* * * * *", "*/2 * * * *", "*/5 * * * *", "*/15 * * * *", "7-59/10 * * * *")
-TASK_SHARE: Final = 0.08  # jobs that are for workers
+TASK_SHARES: Final = (0.02, 0.05, 0.25)  # jobs that are for workers: in some worlds many, in most a few
 TIMEOUTS_S: Final = (2, 5, 15, 30, 60)
 NAMES: Final = ("report", "digest", "sync", "backup")
 REPLACED: Final = ("GET", "POST", "PUT")
@@ -41,6 +41,7 @@ class Maker:
         self._chance = chance
         self._zones = zones
         self._ends = ends
+        self._task_share = chance.choice(TASK_SHARES)
         self._hosts = HOSTS if moody else ("ok",)
 
     def job(self, now: Instant) -> dict[str, Any]:
@@ -65,7 +66,7 @@ class Maker:
                 "max_backoff_seconds": chance.choice([5, 20, 60]),
             },
         }
-        if chance.random() < TASK_SHARE:
+        if chance.random() < self._task_share:
             body["target"] = {
                 "type": "TASK_QUEUE",
                 "task_queue": QUEUE,
