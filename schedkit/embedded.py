@@ -1,7 +1,7 @@
 """The whole system in one process: `schedkit up`, tests and the checks of the runbooks stand on it.
 
 lock the folder ─► open the store ─► recount, release what a dead process held ─► load near timers
-    ─► loader, dispatcher, four pools, clock watch ─► API
+    ─► loader, dispatcher, four pools, redriver, clock watch ─► API
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from schedkit.roles.meter import Meter
 from schedkit.roles.pool import DEFAULT_SLOTS, Pool
 from schedkit.roles.reaper import Reaper
 from schedkit.roles.recovery import recount_all, release_lost
+from schedkit.roles.redriver import Redriver
 from schedkit.roles.retention import Retention
 from schedkit.roles.workers import Workers
 
@@ -156,7 +157,7 @@ async def _started(settings: Settings, world: World, stack: contextlib.AsyncExit
     vitals = _vitals(settings, world, meter, pools, watch, reaper, dead)
     app = make_app(world, vitals, workers, loopback_only=True)
     scheduler = Embedded(settings, world, app, meter, pools, executor, workers, listeners)
-    roles: list[Serves] = [loader, dispatcher, watch, reaper, Retention(world), *pools.values()]
+    roles: list[Serves] = [loader, dispatcher, watch, reaper, Retention(world), Redriver(world), *pools.values()]
     tasks = [asyncio.create_task(role.serve(), name=type(role).__name__) for role in roles]
     for task in tasks:
         task.add_done_callback(partial(_mourn, dead))

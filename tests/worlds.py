@@ -47,6 +47,7 @@ from schedkit.roles.meter import Meter
 from schedkit.roles.pool import Pool
 from schedkit.roles.reaper import Reaper
 from schedkit.roles.recovery import recount_all, release_lost
+from schedkit.roles.redriver import Redriver
 from schedkit.roles.retention import Retention
 from schedkit.roles.settling import Settled
 from schedkit.roles.workers import Workers
@@ -349,9 +350,9 @@ class Virtual:
         process = Process(world, line, executor, Loader(world), Dispatcher(world), reaper, pools, meter, settled)
         if serving:
             await process.loader.poll()
-            retention = Retention(world)
-            serves = (process.loader.serve, process.dispatch, retention.serve, process.reaper.serve)
-            roles = (*serves, *(pool.serve for pool in pools.values()))
+            serves = (process.loader.serve, process.dispatch, process.reaper.serve)
+            others = (Retention(world).serve, Redriver(world).serve, *(pool.serve for pool in pools.values()))
+            roles = (*serves, *others)
             process.tasks += [asyncio.create_task(serve()) for serve in roles]
         self._clients.append(self.client_of(world, meter, hear))
         await settle()

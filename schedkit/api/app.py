@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
 
 from schedkit import __version__
-from schedkit.api import demo, jobs, ops, runs, schedules, workers
+from schedkit.api import demo, dlq, jobs, ops, runs, schedules, workers
 from schedkit.api.bodies import Body
 from schedkit.api.docs_page import docs_page
 from schedkit.api.door import Door
@@ -25,7 +25,7 @@ from schedkit.api.workers import WorkersDoor
 from schedkit.errors import InvalidInput, Reason, SchedkitError
 from schedkit.ports import World
 
-ROUTERS: Final = (jobs.batch_router, jobs.router, workers.router, runs.router, schedules.router, ops.router)
+ROUTERS: Final = (jobs.batch_router, jobs.router, workers.router, runs.router, dlq.router, schedules.router, ops.router)
 
 
 def make_app(world: World, vitals: Vitals, door: WorkersDoor, *, loopback_only: bool = True) -> FastAPI:

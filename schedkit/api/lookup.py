@@ -1,10 +1,14 @@
-"""Finding what a path names: a job by its id or its name, a run by its id. What is not the caller's is not there."""
+"""Finding what a path names: a job by its id or its name, a run or a redrive by its id.
+
+What is not the caller's is not there.
+"""
 
 from __future__ import annotations
 
 from schedkit.errors import NotFound, Reason
 from schedkit.model.jobs import Job, job_of
-from schedkit.model.keys import JOB_ID_PREFIX, job_key, name_key, parse_run_id, run_key
+from schedkit.model.keys import JOB_ID_PREFIX, job_key, name_key, parse_run_id, redrive_key, run_key
+from schedkit.model.redrives import Redrive, redrive_of
 from schedkit.model.runs import Run, run_of
 from schedkit.ports import World
 
@@ -48,3 +52,17 @@ async def find_run(world: World, tenant_id: str, run_id: str) -> Run:
             fix=("schedkit run list",),
         )
     return run_of(item)
+
+
+async def find_redrive(world: World, tenant_id: str, redrive_id: str) -> Redrive:
+    """Raises NotFound (REDRIVE_NOT_FOUND)."""
+    item = await world.store.get(redrive_key(tenant_id, redrive_id))
+    if item is None:
+        raise NotFound(
+            Reason.REDRIVE_NOT_FOUND,
+            f"there is no redrive {redrive_id[:80]!r}",
+            field="redrive_id",
+            why="a redrive is kept for 30 days after its end",
+            fix=("schedkit dlq redrives",),
+        )
+    return redrive_of(item)

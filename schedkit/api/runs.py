@@ -1,21 +1,24 @@
-"""Runs over HTTP: list, read, cancel."""
+"""Runs over HTTP: list, read, cancel, start a dead one again, settle an unknown one."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
+from schedkit.api.dead_in import ResolveBody, RetryBody
 from schedkit.api.jobs_in import instant_in
 from schedkit.api.lists import PageOf, listed
-from schedkit.api.lookup import find_job, find_run
-from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, TenantDep, WorldDep
+from schedkit.api.lookup import find_job, find_run, job_by_id
+from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, TenantDep, WorldDep, body_of
 from schedkit.api.views import recent_run_out, run_out
+from schedkit.engine.failure import redrive as redriving
 from schedkit.engine.when.advance import look_again, waits_for_run
 from schedkit.engine.who import cancel as cancelling
 from schedkit.errors import Conflict, Reason
 from schedkit.model.jobs import Job
 from schedkit.model.keys import RUN_PREFIX, Index, job_key, runs_listing
+from schedkit.model.redrives import Unfit
 from schedkit.model.runs import Run, RunStatus, run_of
 from schedkit.model.writes import Applied, Item
 from schedkit.ports import Page, World
@@ -101,6 +104,73 @@ async def cancel_run(world: WorldDep, tenant: TenantDep, run_id: str) -> dict[st
         if isinstance(outcome, Applied):
             await _let_job_know(world, tenant, run)
             return run_out(run_of(outcome.item))
+
+
+@router.post("/{run_id}:retry", summary="A new series of attempts for a dead letter")
+async def retry_run(
+    world: WorldDep, tenant: TenantDep, run_id: str, body: Annotated[Any, Depends(body_of(RetryBody, optional=True))]
+) -> dict[str, Any]:
+    """One conditional write: the next call is attempt 1 of a new series, under the next epoch and the same key."""
+    while True:
+        run = await find_run(world, tenant, run_id)
+        _require_dead(run)
+        job = await job_by_id(world, tenant, run.job_id)
+        if (why := redriving.unfit(run, job, include_unknown=body.include_unknown)) is not None:
+            raise _not_redrivable(run, why)
+        assert job is not None, "a job that is gone is not fit"
+        now = world.clock.now()
+        kept = redriving.keep_job(job, now)
+        outcome = await world.commit(
+            redriving.redrive_run(run, world.shards, now), *([kept] if kept is not None else [])
+        )
+        if isinstance(outcome, Applied):
+            return run_out(run_of(outcome.item))
+
+
+@router.post("/{run_id}:resolve", summary="Say what became of an UNKNOWN run")
+async def resolve_run(
+    world: WorldDep, tenant: TenantDep, run_id: str, body: Annotated[Any, Depends(body_of(ResolveBody))]
+) -> dict[str, Any]:
+    """One conditional write: as SUCCEEDED it leaves the dead letters, as FAILED it stays one."""
+    while True:
+        run = await find_run(world, tenant, run_id)
+        if run.status is not RunStatus.UNKNOWN or run.dropped_at is not None:
+            raise Conflict(
+                Reason.NOT_UNKNOWN,
+                f"{run_id} is {run.status}{', and was given up' if run.dropped_at else ''}",
+                why="what is known is not settled by hand",
+                fix=(f"schedkit run show {run_id}",),
+            )
+        outcome = await world.commit(
+            redriving.resolve(run, body.as_ == RunStatus.SUCCEEDED, body.note, world.clock.now())
+        )
+        if isinstance(outcome, Applied):
+            return run_out(run_of(outcome.item))
+
+
+def _require_dead(run: Run) -> None:
+    if redriving.dead(run):
+        return
+    raise Conflict(
+        Reason.NOT_A_DEAD_LETTER,
+        f"{run.run_id} is {run.status}{', and was given up' if run.dropped_at else ''}",
+        why="only what is among the dead letters can be started again",
+        fix=(f"schedkit run show {run.run_id}", "schedkit dlq list"),
+    )
+
+
+def _not_redrivable(run: Run, why: Unfit) -> Conflict:
+    rules = {
+        Unfit.JOB_CANCELLED: ("a run of a cancelled job is not called", "create a new job"),
+        Unfit.JOB_PAUSED: ("a run of a paused job is not called", f"schedkit job resume {run.job_id}"),
+        Unfit.JOB_GONE: ("its job is forgotten, so nobody knows what to call", "create a new job"),
+        Unfit.OUTCOME_UNKNOWN: (
+            "its job is to be delivered at most once, and this run may have been done already",
+            f"schedkit run retry {run.run_id} --include-unknown",
+        ),
+    }
+    rule, fix = rules[why]
+    return Conflict(Reason.NOT_REDRIVABLE, f"{run.run_id} is not started again: {why}", why=rule, fix=(fix,))
 
 
 @router.get("/{run_id}", summary="One run with its attempts")

@@ -11,6 +11,7 @@ from schedkit.engine.when import zones
 from schedkit.engine.when.window import dispatch_at
 from schedkit.model.jobs import Job, JobStatus, RetryPolicy, Target, TaskTarget
 from schedkit.model.keys import run_id
+from schedkit.model.redrives import Redrive
 from schedkit.model.runs import Attempt, Run
 from schedkit.model.schedules import Cron, Interval, Occurrence, Once, Schedule
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
@@ -87,6 +88,71 @@ def run_out(run: Run) -> dict[str, Any]:
         "started_at": time_out(first.started_at if first else None),
         "finished_at": time_out(run.finished_at),
         "lag_ms": first.lag_ms if first else None,
+        "series": run.series,
+        "redrive_id": run.redrive_id,
+        "dropped_at": time_out(run.dropped_at),
+        "resolved_at": time_out(run.resolved_at),
+        "note": run.note,
+    }
+
+
+def dead_letter_out(run: Run) -> dict[str, Any]:
+    """A dead letter in a list: the run, how it failed last, and when."""
+    last = run.attempts[-1] if run.attempts else None
+    return {
+        "run_id": run.run_id,
+        "job_id": run.job_id,
+        "job_name": run.job_name,
+        "target_id": run.target_id,
+        "tenant_id": run.tenant_id,
+        "scheduled_for": rfc3339(run.scheduled_for),
+        "status": run.status.value,
+        "reason": run.reason,
+        "error": last.error if last else None,
+        "http_status": last.http_status if last else None,
+        "attempt": run.attempt,
+        "attempts_made": len(run.attempts),
+        "series": run.series,
+        "epoch": run.epoch,
+        "redrive_id": run.redrive_id,
+        "failed_at": time_out(run.finished_at),
+    }
+
+
+def redrive_out(redrive: Redrive) -> dict[str, Any]:
+    """A redrive as the API shows it: what was asked for, and how far it has come."""
+    dead = redrive.filter
+    return {
+        "redrive_id": redrive.redrive_id,
+        "tenant_id": redrive.tenant_id,
+        "state": redrive.state.value,
+        "state_reason": redrive.state_reason,
+        "paused_from": redrive.paused_from.value if redrive.paused_from else None,
+        "filter": {
+            "target_id": dead.target_id,
+            "job_id": dead.job_id,
+            "reason": dead.reason,
+            "failed_after": time_out(dead.failed_after),
+            "failed_before": time_out(dead.failed_before),
+            "run_ids": list(dead.run_ids),
+        },
+        "max_per_second": redrive.max_per_second,
+        "canary": redrive.canary,
+        "goes_on": redrive.goes_on,
+        "include_unknown": redrive.include_unknown,
+        "limit": redrive.limit,
+        "total": redrive.total,
+        "redriven": redrive.redriven,
+        "open": len(redrive.open),
+        "succeeded": redrive.succeeded,
+        "failed": redrive.failed,
+        "cancelled": redrive.cancelled,
+        "skipped": dict(redrive.skipped),
+        "owner": redrive.owner,
+        "note": redrive.note,
+        "created_at": rfc3339(redrive.created_at),
+        "updated_at": rfc3339(redrive.updated_at),
+        "finished_at": time_out(redrive.finished_at),
     }
 
 

@@ -6,6 +6,8 @@
     name   NAME#<tenant>       <name>
     key    KEY#<tenant>        <Idempotency-Key>
     pulse  PULSE               <node>
+    redrive     REDRIVE#<tenant>     <redrive_id>                    REDRIVING, until it has ended
+    its key     REDRIVEKEY#<tenant>  <Idempotency-Key>
 
 An item has at most one timer (one index, one rule: its next one), one listing and one place among the dead letters.
 Hashes are blake2b, so that they are the same on every machine and in every version of Python.
@@ -26,6 +28,8 @@ JOB_SORT: Final = "JOB"
 RUN_PREFIX: Final = "RUN#"
 PULSES: Final = "PULSE"
 JOB_ID_PREFIX: Final = "job_"
+REDRIVE_ID_PREFIX: Final = "rd_"
+REDRIVING: Final = "REDRIVING"  # where every redrive is listed, of whatever tenant, as long as it has not ended
 PLACEMENT_GROUPS: Final = 1_024
 RETENTION_MS: Final = 30 * DAY_MS  # what has ended is kept this long in the store
 
@@ -51,7 +55,7 @@ class Index(StrEnum):
     """The three ways to walk items other than by their own partition."""
 
     TIMER = "timer"  # timer_partition, timer_at
-    LISTED = "listed"  # listed_partition, listed_at: keys that never change after creation
+    LISTED = "listed"  # listed_partition, listed_at: keys that never change while an item is listed
     DEAD = "dead"  # dead_partition, dead_at: FAILED and UNKNOWN runs
 
 
@@ -117,6 +121,14 @@ def dead_listing(tenant_id: str) -> str:
     return f"DEAD#{tenant_id}"
 
 
+def redrive_key(tenant_id: str, redrive_id: str) -> Key:
+    return Key(f"REDRIVE#{tenant_id}", redrive_id)
+
+
+def redrive_request_key(tenant_id: str, idempotency_key: str) -> Key:
+    return Key(f"REDRIVEKEY#{tenant_id}", idempotency_key)
+
+
 def run_id(job_id: str, scheduled_for: Instant) -> str:
     """`<job_id>:2026-09-28T12:00:00Z`: the run's name, and the idempotency key its target gets."""
     return f"{job_id}:{rfc3339(scheduled_for)}"
@@ -135,4 +147,13 @@ def parse_run_id(text: str) -> tuple[str, Instant]:
 
 def new_job_id(now: Instant, draw: bytes) -> str:
     """`job_` + a ULID of `now` and ten bytes of chance."""
-    return JOB_ID_PREFIX + str(ULID.from_bytes(now.to_bytes(6, "big") + draw[:10]))
+    return JOB_ID_PREFIX + _ulid(now, draw)
+
+
+def new_redrive_id(now: Instant, draw: bytes) -> str:
+    """`rd_` + a ULID of `now` and ten bytes of chance: sorted by id, redrives are sorted by age."""
+    return REDRIVE_ID_PREFIX + _ulid(now, draw)
+
+
+def _ulid(now: Instant, draw: bytes) -> str:
+    return str(ULID.from_bytes(now.to_bytes(6, "big") + draw[:10]))

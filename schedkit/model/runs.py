@@ -12,8 +12,11 @@
 
       (none) ── due, triggered ──► RETRY_WAIT ── a worker's claim ──► RUNNING ── lease ended, released ──► RETRY_WAIT
 
+      FAILED, UNKNOWN ── redrive: a new series of attempts ──► RETRY_WAIT
+      UNKNOWN ── resolve: a person knows what happened ──► SUCCEEDED, FAILED
+
 Runs for workers wait in RETRY_WAIT for each claim, the first one too. Every arrow is one conditional write, and every
-arrow into RUNNING raises the epoch.
+arrow into RUNNING raises the epoch. A redrive is asked for by a person; by itself nothing leaves a final state.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from schedkit.model.jobs import DEFAULT_TENANT, Job, Priority, TaskTarget, target_id_of, task_queue_of
-from schedkit.model.keys import TimerKind, runs_listing, sortable, task_queue_line, timer_partition
+from schedkit.model.keys import TimerKind, run_id, runs_listing, sortable, task_queue_line, timer_partition
 from schedkit.model.time import SECOND_MS, Instant
 from schedkit.model.writes import Item
 
@@ -103,6 +106,16 @@ class Run:
     misfired: bool = False
     created_at: Instant = 0
     finished_at: Instant | None = None
+    series: int = 1  # of attempts: each redrive begins another, and counts its attempts from 1
+    redrive_id: str | None = None  # of the redrive that began this series; None where nobody's did, or for one run only
+    dropped_at: Instant | None = None  # a person gave it up: it is among the dead letters no more
+    resolved_at: Instant | None = None  # it was UNKNOWN, and a person said what had happened
+    note: str | None = None  # what that person wrote beside it
+
+    @property
+    def run_id(self) -> str:
+        """Its name, and the idempotency key its target gets."""
+        return run_id(self.job_id, self.scheduled_for)
 
 
 def new_run(job: Job, scheduled_for: Instant, due_at: Instant, status: RunStatus, now: Instant) -> Run:

@@ -32,6 +32,7 @@ from schedkit.roles.meter import Meter
 from schedkit.roles.pool import Pool
 from schedkit.roles.reaper import Reaper
 from schedkit.roles.recovery import recount_all, release_lost
+from schedkit.roles.redriver import Redriver
 from schedkit.roles.retention import Retention
 from schedkit.roles.workers import Workers
 from schedkit.sim.carriers import BucketLine, BucketServer, QueueLine, QueueServer
@@ -247,7 +248,7 @@ class Fleet:
         if "loader" in member.roles:
             serving += [Loader(world), Retention(world)]
         if "dispatcher" in member.roles:
-            serving.append(Dispatcher(world))
+            serving += [Dispatcher(world), Redriver(world)]
         if "executor" in member.roles:
             serving += [Pool(world, priority, executor.handle, self._slots) for priority in Priority]
         if "reaper" in member.roles:

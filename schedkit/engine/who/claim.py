@@ -72,7 +72,8 @@ def claim_retry(run: Run, job: Job, *, holder: Holder, shards: int, now: Instant
     """RETRY_WAIT → RUNNING, from not_before on, whichever message brought it here (F1a)."""
     assert run.not_before is not None, "a waiting run says from when on"
     assert now >= run.not_before, "never early"
-    running = replace(_running(run, job, run.not_before, holder, now), not_before=None)
+    counted = replace(run, attempt=max(1, run.attempt))  # 0: redriven, and this is the first of a new series
+    running = replace(_running(counted, job, run.not_before, holder, now), not_before=None)
     return Write(_key(run), "claim", waiting(run), run_attributes(running) | lease_timer(running, shards))
 
 
@@ -119,7 +120,7 @@ def settle(
     now: Instant,
     payload: str | None = None,
 ) -> Write:
-    """The end of a holder's turn, if it is still the holder's (C5). `payload` is kept for the next try."""
+    """The end of a holder's turn, if it is still the holder's (C5). `payload` is kept for the next try or a redrive."""
     after, extra = _settled(run, verdict, called_at, shards, now, payload)
     conditions = (*held(run), Equals("cancel_requested", run.cancel_requested))
     return Write(_key(run), f"settle {after.status}", conditions, run_attributes(after) | extra)
@@ -233,7 +234,7 @@ def _settled(
             return again, waiting_timer(again, shards, at)
         case Dead(error, reason, http_status):
             closed = ended(over, AttemptOutcome.FAILED, now, called_at, http_status, error)
-            return replace(closed, status=RunStatus.FAILED, reason=reason), dead
+            return replace(closed, status=RunStatus.FAILED, reason=reason, payload=payload), dead
         case Unknown(error):
             closed = ended(over, AttemptOutcome.UNKNOWN, now, called_at, None, error)
-            return replace(closed, status=RunStatus.UNKNOWN, reason="UNKNOWN"), dead
+            return replace(closed, status=RunStatus.UNKNOWN, reason="UNKNOWN", payload=payload), dead

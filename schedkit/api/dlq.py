@@ -1,0 +1,241 @@
+"""Dead letters over HTTP: list, read, start again, give up; and the redrives that were asked for (F6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Header, Query, Response
+
+from schedkit.api import dead, strict_json
+from schedkit.api.dead_in import DropBody, RedriveBody, filter_in, filter_of
+from schedkit.api.lists import listed
+from schedkit.api.lookup import find_redrive, find_run
+from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, TenantDep, WorldDep, body_of
+from schedkit.api.views import dead_letter_out, redrive_out, run_out
+from schedkit.engine.failure import redrive as redriving
+from schedkit.errors import InvalidInput, NotFound, Reason, Unprocessable
+from schedkit.model.keys import Index, dead_listing, kept_until, new_redrive_id, redrive_key, redrive_request_key
+from schedkit.model.redrives import Redrive, RedriveState, redrive_of
+from schedkit.model.runs import RunStatus, run_of
+from schedkit.model.time import Instant
+from schedkit.model.writes import Absent, Applied, Item, Write
+from schedkit.ports import Page, World
+
+ID_CHANCE_BYTES: Final = 10
+MAX_KEY_CHARS: Final = 255
+
+router = APIRouter(prefix="/v1", tags=["dead letters"])
+
+Key = Annotated[str | None, Header(alias="Idempotency-Key")]
+
+
+@router.get("/dlq", summary="Dead letters, newest first, or counted by group")
+async def list_dead(
+    world: WorldDep,
+    tenant: TenantDep,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    target_id: str | None = None,
+    job: str | None = None,
+    job_id: str | None = None,
+    reason: str | None = None,
+    failed_after: str | None = None,
+    failed_before: str | None = None,
+    status: Annotated[list[RunStatus] | None, Query()] = None,
+    group_by: Annotated[str | None, Query(description="of target, job, reason, error; with commas")] = None,
+) -> dict[str, Any]:
+    wanted = await filter_in(
+        world,
+        tenant,
+        target_id=target_id,
+        job=job or job_id,
+        reason=reason,
+        failed_after=failed_after,
+        failed_before=failed_before,
+    )
+    if group_by is not None:
+        return await dead.grouped(world, tenant, wanted, _groups(group_by))
+
+    def pick(item: Item) -> dict[str, Any] | None:
+        run = run_of(item)
+        return dead_letter_out(run) if wanted.keeps(run) and (not status or run.status in status) else None
+
+    def ends(item: Item) -> bool:
+        return wanted.failed_after is not None and (run_of(item).finished_at or 0) < wanted.failed_after
+
+    async def page(limit: int, cursor: str | None) -> Page:
+        return await world.store.page(
+            dead_listing(tenant), index=Index.DEAD, limit=limit, cursor=cursor, newest_first=True
+        )
+
+    items, next_cursor = await listed(world, page, limit, cursor, pick, ends)
+    return {"items": items, "next_cursor": next_cursor}
+
+
+def _groups(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in dead.GROUPS:
+            raise InvalidInput(
+                Reason.INVALID_ARGUMENT,
+                f"group_by: {name[:40]!r} is none of {', '.join(dead.GROUPS)}",
+                field="group_by",
+            )
+    return list(dict.fromkeys(names))
+
+
+@router.get("/dlq/{run_id}", summary="One dead letter with each attempt")
+async def get_dead(world: WorldDep, tenant: TenantDep, run_id: str) -> dict[str, Any]:
+    run = await find_run(world, tenant, run_id)
+    if not redriving.dead(run):
+        raise NotFound(
+            Reason.RUN_NOT_FOUND,
+            f"{run_id} is no dead letter: it is {run.status}{' and was given up' if run.dropped_at else ''}",
+            field="run_id",
+            fix=(f"schedkit run show {run_id}", "schedkit dlq list"),
+        )
+    return dead_letter_out(run) | run_out(run)
+
+
+@router.post("/dlq:redrive", status_code=202, summary="Start dead letters again, at a capped rate")
+async def redrive(
+    world: WorldDep,
+    tenant: TenantDep,
+    response: Response,
+    body: Annotated[Any, Depends(body_of(RedriveBody))],
+    idempotency_key: Key = None,
+) -> dict[str, Any]:
+    """The redrive that was begun, or with `dry_run` what it would do. One Idempotency-Key begins one redrive."""
+    wanted = await filter_of(world, tenant, body.filter)
+    plan = await dead.planned(world, tenant, wanted, limit=body.limit, include_unknown=body.include_unknown)
+    if body.dry_run:
+        response.status_code = 200
+        asked = {name: getattr(body, name) for name in ("max_per_second", "canary", "include_unknown", "limit")}
+        return plan.document | asked | {"seconds": dead.seconds_for(plan.fit.count, body.max_per_second)}
+    now = world.clock.now()
+    fresh = Redrive(
+        redrive_id=new_redrive_id(now, world.chance.bytes(ID_CHANCE_BYTES)),
+        tenant_id=tenant,
+        created_at=now,
+        updated_at=now,
+        filter=wanted,
+        max_per_second=body.max_per_second,
+        canary=body.canary,
+        goes_on=body.goes_on,
+        include_unknown=body.include_unknown,
+        limit=body.limit,
+        total=plan.fit.count,
+        note=body.note,
+    )
+    began, replayed = await _begun(world, fresh, body, idempotency_key)
+    if replayed:
+        response.headers["Idempotent-Replayed"] = "true"
+    response.headers["Location"] = f"/v1/redrives/{began.redrive_id}"
+    return redrive_out(began)
+
+
+async def _begun(world: World, fresh: Redrive, body: RedriveBody, key: str | None) -> tuple[Redrive, bool]:
+    """(the redrive, whether this key had begun it before). Raises InvalidInput, Unprocessable."""
+    if key is None:
+        await world.commit(redriving.plan(fresh))
+        return fresh, False
+    if not (0 < len(key) <= MAX_KEY_CHARS and key.isprintable()):
+        said = f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable characters"
+        raise InvalidInput(Reason.INVALID_ARGUMENT, said, field="Idempotency-Key")
+    digest = strict_json.digest(strict_json.canonical(body.model_dump(mode="json")))
+    place = redrive_request_key(fresh.tenant_id, key)
+    taken = {"redrive_id": fresh.redrive_id, "request_hash": digest} | kept_until(fresh.created_at)
+    outcome = await world.commit(redriving.plan(fresh), Write(place, "take key", (Absent(),), taken))
+    if isinstance(outcome, Applied):
+        return fresh, False
+    used = await world.store.get(place)
+    before = await world.store.get(redrive_key(fresh.tenant_id, used["redrive_id"])) if used is not None else None
+    if used is None or before is None or used["request_hash"] != digest:
+        raise Unprocessable(
+            Reason.IDEMPOTENCY_KEY_REUSED,
+            f"the Idempotency-Key {key[:60]!r} was used for another redrive",
+            field="Idempotency-Key",
+            why="one key stands for one request, so that a repeat can be told from a new wish",
+            fix=("use a new key for a new redrive", "schedkit dlq redrives"),
+        )
+    return redrive_of(before), True
+
+
+@router.post("/dlq:drop", summary="Give dead letters up; they stay in the history")
+async def drop(world: WorldDep, tenant: TenantDep, body: Annotated[Any, Depends(body_of(DropBody))]) -> dict[str, Any]:
+    wanted = await filter_of(world, tenant, body.filter)
+    if body.dry_run:
+        plan = await dead.planned(world, tenant, wanted, limit=body.limit, include_unknown=True)
+        document = plan.document
+        total = document["total"] + sum(plan.skipped.values())
+        return {"total": total, "dropped": 0, "more": False, "archive": body.archive, "causes": document["causes"]}
+    limit = min(body.limit or dead.MOST_DROPPED, dead.MOST_DROPPED)
+    count, more = await dead.dropped(world, tenant, wanted, limit, body.note, archive=body.archive)
+    return {"dropped": count, "more": more, "archive": body.archive}
+
+
+# ── redrives ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@router.get("/redrives", summary="Redrives in progress and done, newest first")
+async def list_redrives(
+    world: WorldDep,
+    tenant: TenantDep,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    state: Annotated[list[RedriveState] | None, Query()] = None,
+) -> dict[str, Any]:
+    def pick(item: Item) -> dict[str, Any] | None:
+        found = redrive_of(item)
+        return redrive_out(found) if not state or found.state in state else None
+
+    async def page(limit: int, cursor: str | None) -> Page:
+        return await world.store.page(redrive_key(tenant, "").partition, limit=limit, cursor=cursor, newest_first=True)
+
+    items, next_cursor = await listed(world, page, limit, cursor, pick)
+    return {"items": items, "next_cursor": next_cursor}
+
+
+@router.get("/redrives/{redrive_id}", summary="How far a redrive has come")
+async def get_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
+    return redrive_out(await find_redrive(world, tenant, redrive_id))
+
+
+@router.post("/redrives/{redrive_id}:pause", summary="Start nothing more until it is resumed")
+async def pause_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, tenant, redrive_id, redriving.pause)
+
+
+@router.post("/redrives/{redrive_id}:resume", summary="Go on after a pause")
+async def resume_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, tenant, redrive_id, redriving.resume)
+
+
+@router.post("/redrives/{redrive_id}:continue", summary="Yes to the rest, after the canary")
+async def continue_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, tenant, redrive_id, redriving.proceed)
+
+
+@router.post("/redrives/{redrive_id}:stop", summary="End it; the rest stays among the dead letters")
+async def stop_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, tenant, redrive_id, redriving.stop)
+
+
+@router.delete("/redrives/{redrive_id}", summary="The same as :stop")
+async def delete_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, tenant, redrive_id, redriving.stop)
+
+
+async def _moved(
+    world: World, tenant: str, redrive_id: str, verb: Callable[[Redrive, Instant], Write | None]
+) -> dict[str, Any]:
+    """The verb is done to the redrive as it stands; whoever carries it out writes often, so it may take some tries."""
+    while True:
+        found = await find_redrive(world, tenant, redrive_id)
+        write = verb(found, world.clock.now())
+        if write is None:
+            return redrive_out(found)
+        outcome = await world.commit(write)
+        if isinstance(outcome, Applied):
+            return redrive_out(redrive_of(outcome.item))
