@@ -183,7 +183,7 @@ def glossary_page() -> str:
         "# Glossary",
         "",
         "`schedkit explain WORD` prints an entry, without a network. Some words belong to parts that do not exist yet:",
-        "cells, placement groups, breakers, redrives.",
+        "cells, placement groups, breakers.",
     ]
     for title, kinds in GLOSSARY:
         lines += ["", f"## {title}"]

@@ -138,6 +138,7 @@ def redrive_out(redrive: Redrive) -> dict[str, Any]:
         },
         "max_per_second": redrive.max_per_second,
         "canary": redrive.canary,
+        "canary_runs": list(redrive.first),
         "goes_on": redrive.goes_on,
         "include_unknown": redrive.include_unknown,
         "limit": redrive.limit,

@@ -26,6 +26,8 @@ KINDS: Final = (
     "run status",
     "skip reason",
     "run reason",
+    "redrive state",
+    "redrive reason",
     "value",
     "cron trap",
     "word",

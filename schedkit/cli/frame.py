@@ -68,6 +68,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Severe:
+    """For changes that cannot be undone: --yes is not enough."""
+
+    confirm: Annotated[
+        str | None, typer.Option("--confirm", metavar="WORD", help="What would have to be typed, said beforehand.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """For changes after which something runs."""
 

@@ -28,6 +28,7 @@ COMMANDS: Final = (
     Entry("every day", "job", "schedkit.cli.job", "Create, change and look at jobs"),
     Entry("every day", "cron", "schedkit.cli.cron", "Cron expressions, clock changes (works offline)"),
     Entry("every day", "run", "schedkit.cli.run", "Look at runs, wait for them, cancel them"),
+    Entry("every day", "dlq", "schedkit.cli.dlq", "Dead letters: look at them, start them again, give them up"),
     Entry("every day", "target", "schedkit.cli.target", "Receive calls: check a signature (works offline)"),
     Entry("what if", "sim", "schedkit.cli.sim", "Simulate the scheduler with faults (works offline)"),
     Entry("operate", "status", "schedkit.cli.status", "One-page health, exit 10 if unhealthy"),

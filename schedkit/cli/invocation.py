@@ -176,6 +176,21 @@ class Invocation:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refusal(Code.NOT_CONFIRMED, ExitCode.NOT_CONFIRMED, "nothing was changed")
 
+    def confirm_typed(self, question: str, word: str, given: str | None) -> None:
+        """For what cannot be undone: the word is typed, or was given with --confirm; --yes does not do."""
+        if given is None:
+            if self.settings.get("no_input") or not sys.stdin.isatty():
+                raise Refusal(
+                    Code.NOT_CONFIRMED,
+                    ExitCode.NOT_CONFIRMED,
+                    f"this needs --confirm {word} when there is no terminal to ask on",
+                )
+            sys.stderr.write(f"{question} type  {word}  to go on: ")
+            sys.stderr.flush()
+            given = sys.stdin.readline().strip()
+        if given.replace(",", "") != word:
+            raise Refusal(Code.NOT_CONFIRMED, ExitCode.NOT_CONFIRMED, f"it takes {word}, not {given or 'nothing'}")
+
     # Saying and showing
 
     def say(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""`schedkit run`: look at runs, wait for them, cancel them, follow them.
+"""`schedkit run`: look at runs, wait for them, cancel, retry and settle them, follow them.
 
 RUN is a run id, JOB@TIME (digest@09:00), JOB@last, JOB@next, or JOB alone for its newest run.
 """
@@ -6,6 +6,7 @@ RUN is a run id, JOB@TIME (digest@09:00), JOB@last, JOB@next, or JOB alone for i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -18,7 +19,7 @@ from schedkit.cli.output import Items, One
 from schedkit.cli.runpages import SCHEMA, run_items, run_line, run_page, took_ms
 from schedkit.model.runs import RunStatus
 
-app = noun("Look at runs, wait for them, cancel them")
+app = noun("Look at runs, wait for them, cancel and retry them")
 
 Option = typer.Option
 RUN_HELP: Final = "Run id, JOB@TIME, JOB@last, JOB@next, or JOB: its newest run."
@@ -169,6 +170,69 @@ def cancel_run(me: Invocation, change: Change, waits: Waiting, run: Runs) -> Non
         waiting.end(me, [waiting.until(me, found["run_id"], wait) for found in done])
     if refusal is not None:
         raise typer.Exit(exit_code(refusal))
+
+
+@verb(app, "retry")
+def retry_run(
+    me: Invocation,
+    change: Change,
+    waits: Waiting,
+    run: Runs,
+    include_unknown: Annotated[
+        bool, Option("--include-unknown", help="Also what may have been done already (at most once).")
+    ] = False,
+) -> None:
+    """A new series of attempts for a dead letter: epoch + 1, the same idempotency key. Many at once: dlq redrive.
+
+    Examples:
+      schedkit run retry digest@09:00
+      schedkit run retry tea --wait
+    """
+    with me.asking():
+        ids = [waiting.resolve(me, text) for text in run]
+    if not change.dry_run:
+        me.changing(change, f"retry {', '.join(ids)}")
+    retry = partial(me.client.retry_run, include_unknown=include_unknown)
+    with me.asking():
+        done, refusal = each(me, ids, me.client.get_dead if change.dry_run else retry)
+    said = "would start" if change.dry_run else "started"
+    wait = None if change.dry_run else waits.wait
+    for found in done if wait is None else ():
+        line = f"{said} {found['run_id']} again: series {found['series'] + change.dry_run} of attempts"
+        me.show(One(SCHEMA, found, [line], "run_id", exact=True))
+    if wait is not None:
+        waiting.end(me, [waiting.until(me, found["run_id"], wait) for found in done])
+    if refusal is not None:
+        raise typer.Exit(exit_code(refusal))
+
+
+@verb(app, "resolve")
+def resolve_run(
+    me: Invocation,
+    change: Change,
+    run: Run,
+    said: Annotated[str, Option("--as", metavar="succeeded|failed", help="What had happened.")],
+    note: Annotated[str | None, Option("--note", metavar="TEXT", help="How you know, kept with the run.")] = None,
+) -> None:
+    """Settle an UNKNOWN at-most-once run by hand: you have found out what the target did.
+
+    Examples:
+      schedkit run resolve pay@09:00 --as succeeded --note "seen in the ledger"
+      schedkit run resolve pay@09:00 --as failed --dry-run
+    """
+    as_ = values.choice(said, ("SUCCEEDED", "FAILED"), "--as")
+    with me.asking():
+        run_id = waiting.resolve(me, run)
+        found = me.client.get_run(run_id)
+    if change.dry_run:
+        line = f"would record {run_id}, which is {found['status']}, as {as_}"
+        return me.show(One(SCHEMA, found, [line], "run_id", exact=True))
+    me.changing(change, f"record {run_id} as {as_}")
+    if not change.yes and not me.context.protected:
+        me.confirm(f"{run_id} is {found['status']}. record it as {as_}?")
+    with me.asking():
+        found = me.client.resolve_run(run_id, as_, note=note or change.reason)
+    me.show(One(SCHEMA, found, [f"recorded {run_id} as {found['status']}"], "run_id", exact=True))
 
 
 @verb(app, "tail")

@@ -94,12 +94,12 @@ def _time_forms(now: Instant) -> str:
     return f"{day}T09:00:00Z, '{day} 09:00', 09:00, 10m (from now), -2h (ago) or now"
 
 
-def since(text: str | None, zone: str | None) -> str | None:
+def since(text: str | None, zone: str | None, field: str = "--since") -> str | None:
     """--since and --until of a list, for the API: `24h` is 24 hours ago here."""
     if text is None:
         return None
     backwards = f"-{text.strip()}" if SPAN.fullmatch(text.strip()) else text
-    return rfc3339(instant(backwards, zone=zone, field="--since"))
+    return rfc3339(instant(backwards, zone=zone, field=field))
 
 
 def _within_years(at: Instant, text: str, field: str) -> Instant:

@@ -183,6 +183,46 @@ class Client:
         """Ask a run to stop. A call that is out cannot be called back: it may end SUCCEEDED_AFTER_CANCEL."""
         return self._doc("POST", f"{_run(run_id)}:cancel")
 
+    def retry_run(self, run_id: str, *, include_unknown: bool = False) -> Doc:
+        """Start a dead run again: a new series of attempts, under the next epoch and the same idempotency key."""
+        return self._doc("POST", f"{_run(run_id)}:retry", body={"include_unknown": include_unknown})
+
+    def resolve_run(self, run_id: str, said: str, *, note: str | None = None) -> Doc:
+        """Say what became of an UNKNOWN run: `said` is SUCCEEDED or FAILED."""
+        return self._doc("POST", f"{_run(run_id)}:resolve", body={"as": said} | _body(note=note))
+
+    # Dead letters
+
+    def list_dead(self, *, status: Sequence[str] = (), **filters: Any) -> Doc:
+        """One page of dead letters, newest first; with `group_by` counts. Filters as in GET /v1/dlq."""
+        return self._doc("GET", "/v1/dlq", params=[*_query(**filters), *(("status", word) for word in status)])
+
+    def get_dead(self, run_id: str) -> Doc:
+        """One dead letter with its attempts."""
+        return self._doc("GET", _run(run_id).replace("/v1/runs/", "/v1/dlq/"))
+
+    def redrive(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> Doc:
+        """Start dead letters again, or with `dry_run` say what that would do. The key is made here unless given."""
+        key = idempotency_key or new_idempotency_key()
+        return self._doc("POST", "/v1/dlq:redrive", body=dict(body), idempotency_key=key)
+
+    def drop_dead(self, body: Mapping[str, Any]) -> Doc:
+        """Give dead letters up."""
+        return self._doc("POST", "/v1/dlq:drop", body=dict(body), repeatable=True)
+
+    def list_redrives(self, *, limit: int | None = None, cursor: str | None = None, state: Sequence[str] = ()) -> Doc:
+        """One page of redrives, newest first."""
+        query = _query(limit=limit, cursor=cursor)
+        return self._doc("GET", "/v1/redrives", params=[*query, *(("state", word) for word in state)])
+
+    def get_redrive(self, redrive_id: str) -> Doc:
+        """How far a redrive has come."""
+        return self._doc("GET", _redrive(redrive_id))
+
+    def move_redrive(self, redrive_id: str, verb: str) -> Doc:
+        """`verb` is pause, resume, continue or stop."""
+        return self._doc("POST", f"{_redrive(redrive_id)}:{verb}", repeatable=True)
+
     # Everything else
 
     def preview(
@@ -317,6 +357,13 @@ def _run(run_id: str) -> str:
     if _no_segment(run_id):
         raise NotFound(Reason.RUN_NOT_FOUND, f"{run_id!r} is no run's id", fix=["schedkit run list"], field="run")
     return f"/v1/runs/{quote(run_id, safe=':')}"
+
+
+def _redrive(redrive_id: str) -> str:
+    if _no_segment(redrive_id):
+        said = f"{redrive_id!r} is no redrive's id"
+        raise NotFound(Reason.REDRIVE_NOT_FOUND, said, fix=["schedkit dlq redrives"], field="redrive")
+    return f"/v1/redrives/{quote(redrive_id, safe='')}"
 
 
 def _no_segment(text: str) -> bool:

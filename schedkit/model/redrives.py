@@ -120,6 +120,7 @@ class Redrive:
     failed: int = 0  # a dead letter again
     cancelled: int = 0  # … or otherwise ended without success
     skipped: Mapping[str, int] = field(default_factory=dict)  # by Unfit
+    first: tuple[str, ...] = ()  # ids of the canary's runs
     open: tuple[str, ...] = ()  # ids of redriven runs that have not ended, in the order of their release
     finished_at: Instant | None = None
 
@@ -132,6 +133,7 @@ def redrive_attributes(redrive: Redrive) -> dict[str, Any]:
     attributes["state"] = redrive.state.value
     attributes["paused_from"] = redrive.paused_from.value if redrive.paused_from is not None else None
     attributes["skipped"] = dict(redrive.skipped)
+    attributes["first"] = list(redrive.first)
     attributes["open"] = list(redrive.open)
     return attributes
 
@@ -140,7 +142,7 @@ def redrive_of(item: Item) -> Redrive:
     """The redrive in a stored item."""
     values = {name: item[name] for name in _FIELDS if item.get(name) is not None}
     values["filter"] = DeadFilter(**{**values["filter"], "run_ids": tuple(values["filter"]["run_ids"])})
-    values["open"] = tuple(values["open"])
+    values["first"], values["open"] = tuple(values["first"]), tuple(values["open"])
     values["state"] = RedriveState(values["state"])
     if "paused_from" in values:
         values["paused_from"] = RedriveState(values["paused_from"])

@@ -34,7 +34,7 @@ from schedkit.model.time import SECOND_MS, Instant
 from schedkit.model.writes import Applied, Key, Refused, Write
 from schedkit.ports import World
 
-PAGE: Final = 100
+PAGE: Final = 50
 LOOK_EVERY_MS: Final = SECOND_MS
 STORE_PATIENCE_MS: Final = 5_000  # half a lease: another may take it up after that
 

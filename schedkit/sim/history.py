@@ -11,13 +11,16 @@ did it; "world" for what nobody did) and `kind`:
                    later starts within this)
     api.invoke     call (a number), op, job (id, name or null), idempotency_key, body
                    op: create edit pause resume cancel trigger cancel_run
+                       redrive retry_run resolve_run drop redrive_pause redrive_resume redrive_continue redrive_stop
     api.ok         call, status, job (its id), doc (the answer)       the caller heard that it was done
     api.fail       call, status, reason                               … that it was refused: nothing was changed
     api.info       call, why                                          … nothing: it may have been done, or be done yet
     store.commit   partition, sort, arrow, before, after, tag, batch, own
                    before, after: the item in full, null where there is none (an `after` of null was forgotten by
                    retention). `tag`: the epoch that the writer believed to hold (null: no holder's write, or unknown).
-                   `batch`: writes of one decision have the same number. `own`: the writer's clock as it asked, or null
+                   `batch`: writes of one decision have the same number; the release of a redrive (its item, with cap,
+                   counters and what is open, stands under REDRIVE#tenant) and its runs, for example.
+                   `own`: the writer's clock as it asked, or null
     store.refused  partition, sort, arrow, tag, epoch (of the item as it stands, or null)
     queue.send     partition, sort, at, priority
     queue.receive  partition, sort, at, priority

@@ -20,6 +20,7 @@ from schedkit.sim.history import History
 from schedkit.sim.jobs import BEGINNINGS, Maker
 from schedkit.sim.loop import Process, Stuck
 from schedkit.sim.network import Network
+from schedkit.sim.operators import Operators
 from schedkit.sim.storm import Storm
 from schedkit.sim.users import Users
 
@@ -87,6 +88,7 @@ def simulate(settings: Settings) -> Result:
     duration_ms = round(settings.hours * HOUR_MS)
     maker = Maker(ground.chance("jobs"), zones, began + duration_ms, Fault.TARGETS in weather)
     users = Users(ground, network, maker, settings.jobs)
+    operators = Operators(ground, users)
 
     def died(member: Any) -> None:
         network.broke(member)
@@ -96,14 +98,15 @@ def simulate(settings: Settings) -> Result:
         ground.history.add("world", "begin", **_header(settings, weather))
         for member in fleet.members:
             fleet.boot(member)
-        living = ground.loop.start(Process("user"), users.live())
+        living = [ground.loop.start(Process("user"), who.live()) for who in (users, operators)]
         storm_ms = max(SHORTEST_STORM_SHARE * duration_ms, duration_ms - weather.recover_ms - CALM_MS)
         storm.begin()
         await asyncio.sleep(storm_ms / SECOND_MS)
         storm.heal()
         await asyncio.sleep((duration_ms - storm_ms) / SECOND_MS)
-        if living.done():
-            living.result()
+        for life in living:
+            if life.done():
+                life.result()
         ground.history.add("world", "end")
 
     fleet.on_death, fleet.transport = died, network

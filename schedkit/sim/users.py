@@ -51,13 +51,14 @@ class Users:
     async def live(self) -> None:
         """Create the first jobs, then do something now and then, for ever."""
         for _ in range(self._jobs):
-            self._begin(self._create())
+            self.begin(self._create())
             await asyncio.sleep(self._chance.expovariate(self._jobs / CREATE_WITHIN_MS * SECOND_MS))
         while True:
             await asyncio.sleep(self._chance.expovariate(SECOND_MS / VERB_EVERY_MS))
-            self._begin(self._verb(self._chance.choice(VERBS)))
+            self.begin(self._verb(self._chance.choice(VERBS)))
 
-    def _begin(self, work: Any) -> None:
+    def begin(self, work: Any) -> None:
+        """Do this beside everything else."""
         self._tasks.append(asyncio.create_task(work))
 
     async def _create(self) -> None:
@@ -65,12 +66,12 @@ class Users:
         key = self._chance.randbytes(8).hex()
         self._keys.append((key, body))
         if self._chance.random() < TWICE_SHARE:
-            self._begin(self._create_once(body, key))
+            self.begin(self._create_once(body, key))
         await self._create_once(body, key)
 
     async def _create_once(self, body: dict[str, Any], key: str) -> None:
         for _ in range(REPEATS):
-            answer = await self._do("create", "POST", "/v1/jobs", body=body, key=key)
+            answer = await self.do("create", "POST", "/v1/jobs", body=body, key=key)
             if answer is not None:
                 made, touched = answer.get("job_id"), self._chance.random() < TOUCHED_SHARE
                 if made and touched and made not in self._made:
@@ -88,21 +89,21 @@ class Users:
         match verb:
             case "pause":
                 until = {"until": rfc3339(now + chance.randrange(SECOND_MS, 5 * MINUTE_MS))}
-                await self._do("pause", "POST", f"{path}:pause", job, until if chance.random() < 0.5 else {})
+                await self.do("pause", "POST", f"{path}:pause", job, until if chance.random() < 0.5 else {})
                 if chance.random() < 0.7:
                     await asyncio.sleep(chance.uniform(1, 240))
                     await self._verb_on("resume", job)
             case "cancel":
-                await self._do("cancel", "DELETE", path, job)
+                await self.do("cancel", "DELETE", path, job)
             case "cancel_run":
                 await self._cancel_run(job)
             case "reuse":
                 key, body = chance.choice(self._keys)
-                await self._do("create", "POST", "/v1/jobs", body=body | {"payload": {"other": True}}, key=key)
+                await self.do("create", "POST", "/v1/jobs", body=body | {"payload": {"other": True}}, key=key)
             case "edit":
-                await self._do("edit", "PATCH", path, job, {"description": str(chance.randrange(1_000))})
+                await self.do("edit", "PATCH", path, job, {"description": str(chance.randrange(1_000))})
             case "reschedule":
-                await self._do("edit", "PATCH", path, job, {"schedule": self._maker.schedule(now)})
+                await self.do("edit", "PATCH", path, job, {"schedule": self._maker.schedule(now)})
             case "look":
                 await self._look(("/v1/jobs", path, f"{path}/runs", f"{path}/next", "/v1/runs", "/v1/ops/snapshot"))
             case _:
@@ -112,10 +113,10 @@ class Users:
         """Wait for the moment at which this job is due, or a run of it is to be tried again."""
         path, at = f"/v1/jobs/{job}", None
         if self._chance.random() < 0.5:
-            waiting = await self._ask("GET", f"{path}/runs", status="RETRY_WAIT", limit="1")
+            waiting = await self.ask("GET", f"{path}/runs", status="RETRY_WAIT", limit="1")
             at = waiting["items"][0]["not_before"] if waiting is not None and waiting["items"] else None
         if at is None:
-            doc = await self._ask("GET", path)
+            doc = await self.ask("GET", path)
             at = doc["next_run_at"] if doc is not None else None
         wait_ms = parse_rfc3339(at) - self._ground.now() + self._chance.uniform(*AIM_MS) if at is not None else 0
         if 0 < wait_ms < LONGEST_AIM_MS:
@@ -125,25 +126,25 @@ class Users:
         misfire = {"misfire": self._chance.choice(["RUN_ONCE", "SKIP", "RUN_ALL"])}
         body = misfire if verb == "resume" and self._chance.random() < 0.3 else {}
         if verb in ("resume", "trigger"):
-            await self._do(verb, "POST", f"/v1/jobs/{job}:{verb}", job, body)
+            await self.do(verb, "POST", f"/v1/jobs/{job}:{verb}", job, body)
 
     async def _cancel_run(self, job: str) -> None:
-        runs = await self._ask("GET", f"/v1/jobs/{job}/runs")
+        runs = await self.ask("GET", f"/v1/jobs/{job}/runs")
         if runs is not None and runs["items"]:
             run = runs["items"][0]["run_id"]
-            await self._do("cancel_run", "POST", f"/v1/runs/{run}:cancel", job, {}, run=run)
+            await self.do("cancel_run", "POST", f"/v1/runs/{run}:cancel", job, {}, run=run)
 
     async def _look(self, paths: Sequence[str]) -> None:
-        await self._ask("GET", self._chance.choice(paths))
+        await self.ask("GET", self._chance.choice(paths))
 
-    async def _ask(self, method: str, path: str, **params: str) -> Any:
+    async def ask(self, method: str, path: str, **params: str) -> Any:
         """A read: nothing to remember of it, but that it must not be a bug."""
         try:
             return (await self._client.call(method, path, params=list(params.items()))).data
         except SchedkitError:
             return None
 
-    async def _do(
+    async def do(
         self,
         op: str,
         method: str,
@@ -168,5 +169,5 @@ class Users:
             history.add(NAME, "api.fail", call=call, status=refusal.status, reason=str(refusal.reason))
             return {}
         doc = answer.data
-        history.add(NAME, "api.ok", call=call, status=answer.status, job=doc.get("job_id", job), doc=doc)
+        history.add(NAME, "api.ok", call=call, status=answer.status, job=doc.get("job_id") or job, doc=doc)
         return dict(doc)

@@ -19,6 +19,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 JOB_ID = "job_01J9ZK8V4T6Q"
+REDRIVE_ID = "rd_01J9ZK8V4T6Q"
 RUN_ID = f"{JOB_ID}:2026-09-28T12:00:00Z"
 
 JOB: dict[str, Any] = {
@@ -97,6 +98,70 @@ RUN: dict[str, Any] = {
     "started_at": "2026-09-28T12:00:00.003Z",
     "finished_at": "2026-09-28T12:00:00.007Z",
     "lag_ms": 3,
+    "series": 1,
+    "redrive_id": None,
+    "dropped_at": None,
+    "resolved_at": None,
+    "note": None,
+}
+DEAD: dict[str, Any] = {
+    "run_id": RUN_ID,
+    "job_id": JOB_ID,
+    "job_name": "digest",
+    "target_id": "reports_rollup",
+    "tenant_id": "default",
+    "scheduled_for": "2026-09-28T12:00:00Z",
+    "status": "FAILED",
+    "reason": "ATTEMPTS_EXHAUSTED",
+    "error": "the target answered 504; attempt 5 of 5",
+    "http_status": 504,
+    "attempt": 5,
+    "attempts_made": 5,
+    "series": 1,
+    "epoch": 5,
+    "redrive_id": None,
+    "failed_at": "2026-09-28T12:03:00Z",
+}
+PLAN: dict[str, Any] = {
+    "total": 1_180,
+    "oldest": "2026-09-28T23:09:00Z",
+    "newest": "2026-09-28T23:40:00Z",
+    "causes": [{"error": "the target answered 504", "count": 1_174}, {"error": "connection reset", "count": 6}],
+    "unknown": 0,
+    "skipped": {},
+    "complete": True,
+    "notes": [],
+    "max_per_second": 50,
+    "canary": 5,
+    "include_unknown": False,
+    "limit": None,
+    "seconds": 24,
+}
+REDRIVE: dict[str, Any] = {
+    "redrive_id": REDRIVE_ID,
+    "tenant_id": "default",
+    "state": "DONE",
+    "state_reason": None,
+    "paused_from": None,
+    "filter": {"target_id": "reports_rollup"},
+    "max_per_second": 50,
+    "canary": 5,
+    "canary_runs": [RUN_ID],
+    "goes_on": True,
+    "include_unknown": False,
+    "limit": None,
+    "total": 1_180,
+    "redriven": 1_180,
+    "open": 0,
+    "succeeded": 1_180,
+    "failed": 0,
+    "cancelled": 0,
+    "skipped": {},
+    "owner": None,
+    "note": None,
+    "created_at": "2026-09-28T23:41:00Z",
+    "updated_at": "2026-09-28T23:41:30Z",
+    "finished_at": "2026-09-28T23:41:30Z",
 }
 SNAPSHOT: dict[str, Any] = {
     "version": "0.1.0",
@@ -185,6 +250,21 @@ def _standard() -> dict[str, Any]:
         "GET /v1/runs": (200, page(run)),
         f"GET /v1/runs/{RUN_ID}": (200, run),
         f"POST /v1/runs/{RUN_ID}:cancel": (200, run),
+        f"POST /v1/runs/{RUN_ID}:retry": (200, run | {"status": "RETRY_WAIT", "series": 2}),
+        f"POST /v1/runs/{RUN_ID}:resolve": lambda asked: (200, run | {"status": asked.body["as"]}),
+        "GET /v1/dlq": (200, page(DEAD)),
+        f"GET /v1/dlq/{RUN_ID}": (200, run | DEAD),
+        "POST /v1/dlq:redrive": lambda asked: (200, PLAN) if asked.body.get("dry_run") else (202, REDRIVE),
+        "POST /v1/dlq:drop": lambda asked: (
+            (200, {"total": 2, "dropped": 0, "more": False, "archive": True, "causes": []})
+            if asked.body.get("dry_run")
+            else (200, {"dropped": 2, "more": False, "archive": True})
+        ),
+        "GET /v1/redrives": (200, page(REDRIVE)),
+        f"GET /v1/redrives/{REDRIVE_ID}": (200, REDRIVE),
+        **{
+            f"POST /v1/redrives/{REDRIVE_ID}:{verb}": (200, REDRIVE) for verb in ("pause", "resume", "continue", "stop")
+        },
         "POST /v1/schedules:preview": (200, OCCURRENCES),
         "GET /v1/ops/snapshot": (200, SNAPSHOT),
         "GET /v1/version": (200, {"version": "0.1.0", "tzdata": "2026f"}),

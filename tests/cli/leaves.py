@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from schedkit.cli.app import app
-from tests.cli.conftest import RUN_ID
+from tests.cli.conftest import REDRIVE_ID, RUN_ID
 
 SIGNED = Path(__file__).with_name("signed")  # a call as its target received it
 JOBS = Path(__file__).with_name("jobs.yaml")
@@ -42,7 +42,18 @@ ARGUMENTS: dict[str, list[str]] = {
     "run show": [RUN_ID],
     "run wait": [RUN_ID],
     "run cancel": [RUN_ID],
+    "run retry": [RUN_ID],
+    "run resolve": [RUN_ID, "--as", "succeeded", "--yes"],
     "run tail": ["--limit", "1"],
+    "dlq list": [],
+    "dlq show": [RUN_ID],
+    "dlq redrive": ["--yes"],
+    "dlq redrives": [],
+    "dlq redrive-pause": [REDRIVE_ID],
+    "dlq redrive-resume": [REDRIVE_ID],
+    "dlq redrive-continue": [REDRIVE_ID],
+    "dlq redrive-stop": [REDRIVE_ID],
+    "dlq drop": ["--confirm", "2"],
     "sim run": ["--seed", "7", "--hours", "0.02", "--jobs", "2"],
     "sim swarm": ["--seeds", "1", "--hours", "0.02", "--jobs", "2", "--workers", "1"],
     "sim replay": [str(Path(__file__).with_name("history.jsonl"))],

@@ -16,6 +16,7 @@ from schedkit.cli.failures import Code, ExitCode
 from schedkit.client import Trouble
 from schedkit.errors import Reason
 from schedkit.model.jobs import Delivery, JobStatus, MisfirePolicy, OverlapPolicy
+from schedkit.model.redrives import RedriveState, StopReason, Unfit
 from schedkit.model.runs import AttemptOutcome, RunStatus
 from schedkit.model.schedules import GapPolicy, RepeatPolicy
 from schedkit.target import Cause
@@ -41,6 +42,9 @@ def test_every_code_of_an_error_has_an_entry_and_no_entry_is_left_over() -> None
 def test_every_state_has_an_entry_and_no_entry_is_left_over() -> None:
     assert of_kind("job status", "run status") == {status.value for status in [*JobStatus, *RunStatus]}
     assert of_kind("skip reason") == SKIP_REASONS
+    elsewhere = of_kind("job status", "run status", "run reason")
+    assert of_kind("redrive state") == {state.value for state in RedriveState} - elsewhere
+    assert of_kind("redrive reason") == {reason.value for reason in [*StopReason, *Unfit]} - elsewhere
 
 
 def test_every_reason_value_and_trap_has_an_entry_and_none_is_left_over() -> None:
@@ -61,7 +65,7 @@ def test_every_cause_of_a_refused_signature_is_in_the_entry_of_signatures() -> N
 
 
 def test_what_is_not_built_yet_says_so() -> None:
-    for word in ("breaker", "cell", "placement group", "redrive"):
+    for word in ("breaker", "cell", "placement group"):
         assert dictionary()[word]["means"].startswith("Not built yet")
 
 
@@ -72,6 +76,7 @@ def test_a_number_is_an_exit_code_or_the_codes_of_a_status(offline: Cli) -> None
         "RUN_NOT_FOUND",
         "TARGET_NOT_FOUND",
         "ROUTE_NOT_FOUND",
+        "REDRIVE_NOT_FOUND",
     ]
     assert offline("explain", "12345").exit_code == 3
 
@@ -80,6 +85,7 @@ def test_every_word_of_the_contract_has_an_entry() -> None:
     wanted = {word.strip() for word in WORDS.replace("\n", " ").split(",")}
     assert of_kind("word") == wanted | {
         "window",
+        "canary",
         "simulation",
         "seed",
         "swarm",

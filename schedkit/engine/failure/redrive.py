@@ -202,8 +202,11 @@ def room(redrive: Redrive) -> int:
 def release(redrive: Redrive, runs: Sequence[Run], jobs: Mapping[str, Job], shards: int, now: Instant) -> list[Write]:
     """The redrive first, then each run, then the jobs that are to be kept for them."""
     assert 0 < len(runs) <= room(redrive), "no more than there is room for"
-    open_ = (*redrive.open, *(run.run_id for run in runs))
-    moved = replace(_leased(redrive, now), redriven=redrive.redriven + len(runs), open=open_)
+    ids = tuple(run.run_id for run in runs)
+    first = (*redrive.first, *ids) if redrive.state is RedriveState.CANARY else redrive.first
+    moved = replace(
+        _leased(redrive, now), redriven=redrive.redriven + len(runs), first=first, open=(*redrive.open, *ids)
+    )
     writes = [_write(redrive, moved, "release", now)]
     writes += [redrive_run(run, shards, now, redrive.redrive_id) for run in runs]
     kept = (keep_job(jobs[job_id], now) for job_id in dict.fromkeys(run.job_id for run in runs))

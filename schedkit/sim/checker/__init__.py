@@ -9,6 +9,7 @@ It shares nothing with the code that it judges: stored items are read as they ar
     ledger    I2 I30 W15         calls    I11 I12 C6 C7         failure   I7
     ends      I2 I13             verbs    I3 I4 I29             limits    I15 I17 I18 I19
     timers    W8                     jobs     I8 W14 names          leases    I9 I11
+    redrives  I19
 """
 
 from __future__ import annotations
@@ -17,7 +18,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from schedkit.sim.checker import calls, ends, failure, jobs, leases, ledger, limits, misfire, timers, verbs, when, who
+from schedkit.sim.checker import (
+    calls,
+    ends,
+    failure,
+    jobs,
+    leases,
+    ledger,
+    limits,
+    misfire,
+    redrives,
+    timers,
+    verbs,
+    when,
+    who,
+)
 from schedkit.sim.checker.facts import Facts
 from schedkit.sim.checker.figures import figures
 from schedkit.sim.checker.reading import read_facts
@@ -80,6 +95,12 @@ CHECKS: Final[tuple[Check, ...]] = (
     limits.reclaim_pace,
     limits.target_protection,
     limits.redrive_cap,
+    redrives.paced,
+    redrives.once,
+    redrives.new_series,
+    redrives.as_asked,
+    redrives.counted,
+    redrives.carried_out,
 )
 
 

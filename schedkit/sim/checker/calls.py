@@ -48,8 +48,9 @@ def duplicates(facts: Facts) -> Iterator[tuple[Call, Call, str]]:
         for run in job.runs.values():
             if len(run.calls) < 2:
                 continue
-            ordered = sorted(run.calls, key=lambda call: (call.attempt, call.token, call.order))
-            for _, group in groupby(ordered, key=lambda call: call.attempt):
+            tried = {call.order: (run.series_of(call.token), call.attempt) for call in run.calls}
+            ordered = sorted(run.calls, key=lambda call: (tried[call.order], call.token, call.order))
+            for _, group in groupby(ordered, key=lambda call: tried[call.order]):
                 tries = list(group)
                 for earlier, later in pairwise(tries):
                     yield earlier, later, _explained(facts, run, earlier, later)
@@ -102,7 +103,7 @@ def at_most_once(facts: Facts) -> Iterator[Violation]:
                 text = "a run that may be called again ended UNKNOWN"
                 yield Violation("C7", "unknown_without_at_most_once", last.t, run.key, text)
             continue
-        if len(deliveries) > 1 or any(commit.arrow.startswith("redrive") for commit in run.commits):
+        if len(deliveries) > 1 or run.redrives:
             continue
         for earlier, later in pairwise(run.calls):
             if earlier.effect_at is not None or earlier.status is not None:
@@ -116,6 +117,8 @@ def nothing_made_up(facts: Facts) -> Iterator[Violation]:
         last = run.commits[-1].after or run.commits[-1].before
         if last is None or last["status"] not in ("SUCCEEDED", "SUCCEEDED_AFTER_CANCEL"):
             continue
+        if last.get("resolved_at") is not None:
+            continue  # a person says so, and it is marked as that
         calls = [call for call in run.calls if call.token == last.get("epoch")]
         if not any(call.effect_at is not None or 200 <= (call.status or 0) < 300 for call in calls):
             text = f"{last['status']} under epoch {last.get('epoch')}, whose call no target is known to have answered"

@@ -94,6 +94,7 @@ class RunFacts:
     scheduled_for: Instant
     commits: list[Commit] = field(default_factory=list)
     claims: dict[int, Commit] = field(default_factory=dict)
+    redrives: list[Commit] = field(default_factory=list)  # those of its writes that begin another series of attempts
     calls: list[Call] = field(default_factory=list)
     text: str = ""
 
@@ -140,17 +141,37 @@ class RunFacts:
 
     def open_between(self, since: Instant, until: Instant) -> bool:
         """It had no final state at some time of these."""
-        if self.first is None or self.first["status"] not in OPEN or self.commits[0].t > until:
-            return False
-        return self.final_at is None or self.final_at >= since
+        was_open = False
+        for commit in self.commits:
+            if was_open and commit.t >= since:
+                return True
+            if commit.t > until:
+                return False
+            was_open = commit.after is not None and commit.after["status"] in OPEN
+        return was_open
+
+    @property
+    def ends(self) -> list[Instant]:
+        """When it got a final state: once, and once more for each redrive that ended too."""
+        found: list[Instant] = []
+        was_open = True
+        for commit in self.commits:
+            is_open = commit.after is not None and commit.after["status"] in OPEN
+            if was_open and not is_open:
+                found.append(commit.t)
+            was_open = is_open
+        return found
 
     @property
     def final_at(self) -> Instant | None:
-        """When it got its final state; None while it has none."""
-        for commit in self.commits:
-            if commit.after is None or commit.after["status"] not in OPEN:
-                return commit.t
-        return None
+        """When it got the final state that it has at the end; None where it has none then."""
+        last = self.last
+        ends = self.ends
+        return ends[-1] if ends and not (last is not None and last["status"] in OPEN) else None
+
+    def series_of(self, epoch: int) -> int:
+        """How often it had been redriven before this epoch was claimed."""
+        return sum(epoch > (commit.before or {}).get("epoch", 0) for commit in self.redrives)
 
 
 @dataclass(slots=True, eq=False)
@@ -243,7 +264,7 @@ class Facts:
         self.keys: dict[tuple[str, str], list[Commit]] = {}
         self.refusals: list[Refusal] = []
         self.bugs: list[tuple[Instant, str, str]] = []  # (when, by whom, what was raised)
-        self.redrives: list[Commit] = []
+        self.redrives: dict[str, list[Commit]] = {}  # by id: what was written to the redrive itself
         self.events = 0
         self.asked: dict[int, Asked] = {}  # by the number of the request
         self.called: dict[int, Call] = {}  # by the number of the call

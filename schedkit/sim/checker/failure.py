@@ -27,9 +27,11 @@ def retries_bounded(facts: Facts) -> Iterator[Violation]:
     """I7: no more failing attempts than the job allows, since the run was redriven last."""
     for run in facts.runs:
         last = run.ended_as
-        if last is None or any(commit.arrow.startswith("redrive") for commit in run.commits):
+        if last is None:
             continue
-        failed = sum(attempt.get("outcome") == "FAILED" for attempt in last.get("attempts") or ())
+        since = (run.redrives[-1].before or {}).get("epoch", 0) if run.redrives else 0
+        tried = [attempt for attempt in last.get("attempts") or () if attempt.get("epoch", 1) > since]
+        failed = sum(attempt.get("outcome") == "FAILED" for attempt in tried)
         allowed = max((policy["max_attempts"] for policy in _policies(run)), default=failed)
         if failed > allowed:
             text = f"{failed} attempts failed, {allowed} are allowed"
@@ -130,7 +132,7 @@ def failed_for_good(facts: Facts) -> Iterator[Violation]:
             if after is None:
                 continue
             dead = after.get("dead_partition") is not None
-            if dead != (after["status"] in DEAD):
+            if dead != (after["status"] in DEAD and after.get("dropped_at") is None):
                 text = f"{commit.arrow}: a run that is {after['status']} is {'' if dead else 'not '}a dead letter"
                 check = "stray_dead_letter" if dead else "no_dead_letter"
                 yield _found(check, run, commit, text)

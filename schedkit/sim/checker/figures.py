@@ -37,6 +37,8 @@ def figures(facts: Facts) -> dict[str, Any]:
             for refusal in facts.refusals
         ),
         "refused": len(facts.refusals),
+        "redrives": len(facts.redrives),
+        "redriven": sum(len(run.redrives) for run in facts.runs),
         "kills": facts.faults.get("kill", 0),
         "stops": facts.faults.get("stop", 0),
         "crashes": facts.faults.get("crash", 0),

@@ -21,7 +21,7 @@ BY_THEMSELVES: Final = frozenset({"COMPLETED", "FAILED"})  # no operator ends a 
 
 
 def finished_after_their_runs(facts: Facts) -> Iterator[Violation]:
-    """I8: a job ends by itself only after the run that it started last."""
+    """I8: a job ends by itself only after the run that it started last; a redrive later starts only the run again."""
     for job in facts.made:
         for commit in job.commits:
             before, after = commit.before, commit.after
@@ -30,7 +30,7 @@ def finished_after_their_runs(facts: Facts) -> Iterator[Violation]:
             if after["status"] not in BY_THEMSELVES and not commit.arrow.startswith("finish"):
                 continue
             run = job.runs.get(before.get("last_run", -1))
-            if run is not None and (status := _status_with(run, commit)) in OPEN:
+            if run is not None and not run.redrives and (status := _status_with(run, commit)) in OPEN:
                 text = f"{commit.arrow}: it is {after['status']}, and its last run {run.key} is {status}"
                 yield Violation("I8", "finished_over_open_run", commit.t, job.job_id, text)
 

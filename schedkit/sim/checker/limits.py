@@ -52,7 +52,7 @@ def reclaim_pace(facts: Facts) -> Iterator[Violation]:
     if pace is None:
         return
     reclaims = [(commit.t, run.key) for run in facts.runs for commit in run.commits if commit.arrow == "reclaim"]
-    for t, key, count in _bursts(reclaims, pace["window_ms"], pace["count"]):
+    for t, key, count in bursts(reclaims, pace["window_ms"], pace["count"]):
         text = f"{count} reclaims within {pace['window_ms']} ms, {pace['count']} are allowed"
         yield Violation("I17", "reclaims_over_pace", t, key, text)
 
@@ -78,15 +78,13 @@ def redrive_cap(facts: Facts) -> Iterator[Violation]:
     cap = facts.limits.get("redrives_per_second")
     if cap is None:
         return
-    redrives = [
-        (commit.t, run.key) for run in facts.runs for commit in run.commits if commit.arrow.startswith("redrive")
-    ]
-    for t, key, count in _bursts(redrives, SECOND_MS, cap + RACE):
+    redrives = [(commit.t, run.key) for run in facts.runs for commit in run.redrives]
+    for t, key, count in bursts(redrives, SECOND_MS, cap + RACE):
         text = f"{count} redrives within a second, {cap} are allowed"
         yield Violation("I19", "redrives_over_pace", t, key, text)
 
 
-def _bursts(events: Iterable[tuple[Instant, str]], window_ms: int, allowed: int) -> Iterator[tuple[Instant, str, int]]:
+def bursts(events: Iterable[tuple[Instant, str]], window_ms: int, allowed: int) -> Iterator[tuple[Instant, str, int]]:
     """(time, key, how many) wherever a sliding window has more than is allowed."""
     recent: deque[Instant] = deque()
     for t, key in sorted(events):

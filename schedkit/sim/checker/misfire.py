@@ -135,7 +135,7 @@ def one_at_a_time(facts: Facts) -> Iterator[Violation]:
         runs = sorted((run for run in job.runs.values() if run.claimed), key=lambda run: run.commits[0].order)
         for before, run in pairwise(runs):
             start = run.commits[0]
-            if not final(before.at(start.order)):
+            if not before.redrives and not final(before.at(start.order)):
                 text = f"claimed while {before.key} was open, which the policy of the job forbids"
                 yield Violation("W13", "overlapping_runs", start.t, run.key, text)
 
@@ -155,12 +155,11 @@ def _beside(facts: Facts, job: JobFacts, run: RunFacts, first: Item) -> Iterator
     other = job.runs.get((job.at(start.order) or {}).get("last_triggered", -1))
     if other is None or not other.triggered or final(other.at(start.order)):
         return
-    redriven = any(commit.arrow.startswith("redrive") for commit in other.commits)
     read_at = _read_at(facts, start, first["created_at"], SLOW_READS_MS)
     delayed = any(read_at <= t <= start.t for t in facts.delays.get(start.node, ()))
     if start.own is not None and not delayed:
         read_at = _read_at(facts, start, first["created_at"], READS_MS)
-    if other.commits[0].t < read_at and not redriven:
+    if other.commits[0].t < read_at and not other.redrives:
         text = f"claimed while {other.key}, which was asked for by hand, was open; the policy of the job forbids it"
         yield Violation("W13", "overlapping_runs", start.t, run.key, text)
 

@@ -12,6 +12,7 @@ from schedkit.sim.history import Event
 JOB_PREFIX: Final = "JOB#"
 RUN_PREFIX: Final = "RUN#"
 KEY_PREFIX: Final = "KEY#"
+REDRIVE_PREFIX: Final = "REDRIVE#"
 DOWN: Final = frozenset({"kill", "crash", "stop"})
 STORE: Final = frozenset({"store", "disk"})  # what an outage of the store goes by
 
@@ -62,6 +63,8 @@ def _commit(facts: Facts, order: int, event: Event) -> None:
     if not partition.startswith(JOB_PREFIX):
         if partition.startswith(KEY_PREFIX):
             facts.keys.setdefault((partition, sort), []).append(commit)
+        elif partition.startswith(REDRIVE_PREFIX):
+            facts.redrives.setdefault(sort, []).append(commit)
         return
     job_id = partition[len(JOB_PREFIX) :]
     job = facts.jobs.get(job_id)
@@ -77,7 +80,7 @@ def _commit(facts: Facts, order: int, event: Event) -> None:
     run = facts.run(job_id, int(sort[len(RUN_PREFIX) :]))
     run.commits.append(commit)
     if commit.arrow.startswith("redrive"):
-        facts.redrives.append(commit)
+        run.redrives.append(commit)
     if enters_running(commit) and after is not None:
         run.claims.setdefault(after.get("epoch", 0), commit)
 

@@ -133,7 +133,8 @@ def _moved_away(job: JobFacts, verb: Commit) -> Iterator[Violation]:
 def _run_cancelled(job: JobFacts, asked: Asked) -> Iterator[Violation]:
     run_id = asked.doc.get("run_id")
     for run, claim in _claims_between(job, asked.heard_order, None):
-        if run.key == run_id:
+        redriven = any(asked.heard_order < redrive.order < claim.order for redrive in run.redrives)
+        if run.key == run_id and not redriven:
             text = f"the cancel of this run acknowledged at {asked.heard_at}"
             yield from _called(run, claim, None, "called_after_cancel_run", text)
 

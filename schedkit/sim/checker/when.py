@@ -123,8 +123,8 @@ def held_no_longer_than_promised(facts: Facts) -> Iterator[Violation]:
     for run, call, due_at in first_calls(facts):
         if run.scheduled_for not in run.job.held:
             continue
-        others = (other.final_at for other in run.job.runs.values() if other is not run)
-        free_at = max([due_at, *(ended for ended in others if ended is not None and ended <= call.t)])
+        ends = (ended for other in run.job.runs.values() if other is not run for ended in other.ends)
+        free_at = max([due_at, *(ended for ended in ends if ended <= call.t)])
         bound = facts.deadline(free_at)
         if call.t > bound:
             text = f"first called {call.t - free_at} ms after nothing stood in its way, {call.t - bound} ms too late"
@@ -137,6 +137,8 @@ def first_calls(facts: Facts) -> Iterator[tuple[RunFacts, Call, Instant]]:
         if not run.claimed or not run.calls or run.first is None:
             continue
         call = run.calls[0]
+        if run.series_of(call.token):
+            continue  # it died before it was called (at most once), and a person had it called later
         due_at = run.first.get("due_at") or run.scheduled_for
         yield run, call, max(due_at, run.job.verb_before(call.t))
 

@@ -32,13 +32,15 @@ RUN_ARROWS: Final = frozenset({
     ("RETRY_WAIT", "RUNNING"), ("RETRY_WAIT", "CANCELLED"), ("RETRY_WAIT", "RETRY_WAIT"), ("RETRY_WAIT", "SKIPPED"),
 })  # fmt: skip
 REDRIVEN: Final = frozenset({("FAILED", "RETRY_WAIT"), ("UNKNOWN", "RETRY_WAIT")})
+RESOLVED: Final = frozenset({("UNKNOWN", "SUCCEEDED"), ("UNKNOWN", "FAILED")})
 JOB_ARROWS: Final = frozenset({
     (None, "SCHEDULED"), (None, "PAUSED"),
     ("SCHEDULED", "SCHEDULED"), ("SCHEDULED", "PAUSED"), ("SCHEDULED", "COMPLETED"), ("SCHEDULED", "FAILED"),
     ("SCHEDULED", "CANCELLED"),
     ("PAUSED", "PAUSED"), ("PAUSED", "SCHEDULED"), ("PAUSED", "CANCELLED"), ("PAUSED", "FAILED"),
 })  # fmt: skip
-KEPT_FOR_FINAL: Final = frozenset({"expires_at", "archived_at"})  # what may change about a run that has ended
+KEPT_FOR_FINAL: Final = frozenset({"expires_at", "archived_at"})  # what may change about what has ended
+DROPPED: Final = frozenset({"dead_partition", "dead_at", "dropped_at", "note", "expires_at"})
 
 
 def legal_arrows(facts: Facts) -> Iterator[Violation]:
@@ -53,7 +55,7 @@ def legal_arrows(facts: Facts) -> Iterator[Violation]:
                 continue
             was = commit.before["status"] if commit.before is not None else None
             becomes = commit.after["status"]
-            if (was, becomes) not in JOB_ARROWS:
+            if (was, becomes) not in JOB_ARROWS and not _only_kept(commit.before, commit.after):
                 text = f"{commit.arrow} takes the job from {was or 'nothing'} to {becomes}"
                 yield Violation("I8", "illegal_job_arrow", commit.t, job.job_id, text)
 
@@ -74,11 +76,11 @@ def _illegal_run(commit: Commit) -> str | None:
         if move == ("RETRY_WAIT", "RETRY_WAIT") and before is not None and not _rerouted(before, after):
             return f"{commit.arrow} changes a run that waits, and not only where"
         return None
-    if move in REDRIVEN and commit.arrow.startswith("redrive"):
+    if (move in REDRIVEN and commit.arrow.startswith("redrive")) or (move in RESOLVED and commit.arrow == "resolve"):
         return None
     if before is not None and move[0] == move[1]:
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-        if set(changed) <= KEPT_FOR_FINAL:
+        if set(changed) <= KEPT_FOR_FINAL or (commit.arrow == "drop" and set(changed) <= DROPPED):
             return None
         return f"{commit.arrow} changes {', '.join(changed)} of a run that has ended {move[0]}"
     return f"{commit.arrow} takes the run from {move[0] or 'nothing'} to {move[1]}"
@@ -88,6 +90,13 @@ def _rerouted(before: Item, after: Item) -> bool:
     """What changed about a waiting run is for whom it waits."""
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     return changed <= {"task_queue", "task_type", "target_id", "task_line", "timer_partition", "timer_at"}
+
+
+def _only_kept(before: Item | None, after: Item) -> bool:
+    """Nothing changed but how long it is kept."""
+    return before is not None and {name for name in {*before, *after} if before.get(name) != after.get(name)} <= (
+        KEPT_FOR_FINAL
+    )
 
 
 def attempts_once(facts: Facts) -> Iterator[Violation]:
@@ -104,7 +113,8 @@ def attempts_once(facts: Facts) -> Iterator[Violation]:
                     yield _found("I8", "closed_attempt_changed", run, commit, text)
             rise = after.get("attempt", 0) - before.get("attempt", 0)
             failed = after["status"] == "RETRY_WAIT" and before["status"] == "RUNNING" and not given_back(commit)
-            if rise != int(failed):
+            first_of_series = before.get("attempt") == 0 and after["status"] == "RUNNING"
+            if rise != int(failed or first_of_series):
                 text = f"{commit.arrow} takes attempt {before.get('attempt')} to {after.get('attempt')}"
                 yield _found("I8", "attempt_out_of_turn", run, commit, text)
 

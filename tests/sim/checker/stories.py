@@ -144,7 +144,7 @@ class Story:
         if arrow == "reclaim":
             lost = {"finished_at": ms(at_s), "outcome": "LEASE_EXPIRED"}
             attempts[-1] = {**attempts[-1], **lost}
-        attempt = {"attempt": was.get("attempt", 1), "epoch": epoch, "started_at": ms(at_s), "lag_ms": 0}
+        attempt = {"attempt": max(1, was.get("attempt", 1)), "epoch": epoch, "started_at": ms(at_s), "lag_ms": 0}
         first = {
             "job_id": job, "scheduled_for": ms(due_s), "due_at": ms(due_s) + offset_of(job, self._window(job)),
             "attempt": 1, "created_at": ms(at_s), "misfired": False, "triggered": False,
@@ -152,7 +152,7 @@ class Story:
         running = {
             "status": "RUNNING", "epoch": epoch, "claim_token": f"{node}/{epoch}/{at_s}", "lease_owner": node,
             "lease_expires_at": lease_end, "timer_at": lease_end + MARGIN_MS + 1, "attempts": [*attempts, attempt],
-            "not_before": None,
+            "not_before": None, **({"attempt": 1} if was.get("attempt") == 0 else {}),
         }  # fmt: skip
         self.commit(at_s, job, self.sort(due_s), arrow, {**({} if was else first), **running, **more}, node=node)
 
@@ -215,6 +215,27 @@ class Story:
             at_s = due + offset_of(job, self._window(job)) / SECOND_MS
             self.answer(at_s + 0.1, self.start(at_s, job, due))
             self.settle(at_s + 0.2, job, due)
+
+    def redriven(self, at_s: float, job: str, due_s: float, redrive_id: str | None = None, **more: Any) -> None:
+        """A dead letter starts again: alone, or released by a redrive, in one decision with it."""
+        was, batch = self.of_run(job, due_s), next(self._batches)
+        begun = {
+            "status": "RETRY_WAIT", "attempt": 0, "series": was.get("series", 1) + 1, "not_before": ms(at_s),
+            "timer_at": ms(at_s), "redrive_id": redrive_id, "dead_partition": None, "reason": None,
+            "finished_at": None,
+        }  # fmt: skip
+        if redrive_id is not None:
+            item = self.items["REDRIVE#default", redrive_id]
+            count, open_ = item["redriven"] + 1, [*item["open"], key_of(job, due_s)]
+            self.redrive(at_s, redrive_id, "release", batch=batch, redriven=count, open=open_)
+        self.commit(at_s, job, self.sort(due_s), "redrive", {**begun, **more}, batch=batch, tag=was["epoch"])
+
+    def redrive(self, at_s: float, redrive_id: str = "rd_1", arrow: str = "plan redrive", **changes: Any) -> None:
+        """A write of a redrive itself; the first one begins it."""
+        how = {"batch": changes.pop("batch")} if "batch" in changes else {}
+        first: Item = {"state": "RUNNING", "max_per_second": 1, "redriven": 0, "open": [], "canary": 0}
+        known = ("REDRIVE#default", redrive_id) in self.items
+        self.commit(at_s, "REDRIVE#default", redrive_id, arrow, {**({} if known else first), **changes}, **how)
 
     def triggered(self, at_s: float, job: str) -> None:
         """A run asked for by hand, waiting to be claimed."""

@@ -132,6 +132,5 @@ def test_redrives_keep_their_cap(cap: int, found: list[str]) -> None:
         job = story.job(name, key=name)
         story.answer(61, story.start(60, job, 60), 400)
         story.settle(62, job, 60, "FAILED", http_status=400)
-        waiting = {"status": "RETRY_WAIT", "not_before": ms(63), "timer_at": ms(63), "attempt": 1}
-        story.commit(63, job, story.sort(60), "redrive", waiting | {"dead_partition": None})
+        story.redriven(63, job, 60)
     assert story.found(64) == found

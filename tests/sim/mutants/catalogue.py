@@ -6,8 +6,9 @@ from typing import Final
 
 from tests.sim.mutants.failure import FAILURE
 from tests.sim.mutants.mutant import Mutant
+from tests.sim.mutants.redrive import REDRIVES
 from tests.sim.mutants.when import WHEN
 from tests.sim.mutants.who import WHO
 from tests.sim.mutants.work import WORK
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*WHO, *WHEN, *FAILURE, *WORK)
+MUTANTS: Final[tuple[Mutant, ...]] = (*WHO, *WHEN, *FAILURE, *WORK, *REDRIVES)
