@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.sim.checker.stories import Story, ms
@@ -15,9 +17,9 @@ def died(story: Story, job: str, at_s: float = 61, status: str = "FAILED") -> No
     story.settle(at_s + 1, job, 60, status, http_status=400)
 
 
-def dead_jobs(story: Story, **settings: object) -> None:
+def dead_jobs(story: Story) -> None:
     for name in JOBS:
-        died(story, story.job(name, key=name, **settings))
+        died(story, story.job(name, key=name))
 
 
 def ended(story: Story, at_s: float, job: str, status: str = "SUCCEEDED") -> None:
@@ -88,7 +90,7 @@ def test_what_dies_again_is_another_redrives(second: str, found: list[str]) -> N
         ({"cancel_requested": True}, ["I19 not_a_new_series"]),
     ],
 )
-def test_a_redrive_begins_a_new_series_under_the_epoch_as_it_was(change: dict[str, object], found: list[str]) -> None:
+def test_a_redrive_begins_a_new_series_under_the_epoch_as_it_was(change: dict[str, Any], found: list[str]) -> None:
     story = Story()
     died(story, story.job())
     story.redriven(64, "job_a", 60, **change)

@@ -55,10 +55,9 @@ REDRIVES: Final = (
         (
             Edit(
                 REDRIVER,
-                "if len(self._unstarted) + self._pace.batch > self._pace.unstarted:",
+                "self._unstarted = [run_id for run_id, run in found if not redriving.started(run, ours)]",
                 "self._unstarted.clear()",
             ),
-            Edit(REDRIVER, "found = [(run_id, await self._run(run_id)) for run_id in self._unstarted]", "found = []"),
         ),
     ),
     Mutant(
