@@ -7,7 +7,7 @@ from typing import Final
 from tests.sim.mutants.mutant import Edit, Mutant
 
 CLAIM: Final = "schedkit.engine.who.claim"
-PACE: Final = "schedkit.engine.failure.pace"
+PACE: Final = "schedkit.engine.failure.redrive_pace"
 REDRIVE: Final = "schedkit.engine.failure.redrive"
 REDRIVER: Final = "schedkit.roles.redriver"
 
@@ -95,19 +95,37 @@ REDRIVES: Final = (
         "redriven_expires",
         "what was redriven is forgotten when it would have been as a dead letter",
         ("I19",),
-        (Edit(REDRIVE, '**NOT_DEAD, "expires_at": None, **timer', "**NOT_DEAD, **timer"),),
+        (
+            Edit(
+                REDRIVE,
+                '**NOT_DEAD, "expires_at": None, **waiting_timer(after, shards, now)',
+                "**NOT_DEAD, **waiting_timer(after, shards, now)",
+            ),
+        ),
     ),
     Mutant(
         "redriven_and_dead",
         "what was redriven stays among the dead letters",
         ("I7",),
-        (Edit(REDRIVE, '**NOT_DEAD, "expires_at": None, **timer', '"expires_at": None, **timer'),),
+        (
+            Edit(
+                REDRIVE,
+                '**NOT_DEAD, "expires_at": None, **waiting_timer(after, shards, now)',
+                '"expires_at": None, **waiting_timer(after, shards, now)',
+            ),
+        ),
     ),
     Mutant(
         "redriven_without_timer",
         "what was redriven waits for nothing",
         ("I2", "W8"),
-        (Edit(REDRIVE, '**NOT_DEAD, "expires_at": None, **timer', '**NOT_DEAD, "expires_at": None'),),
+        (
+            Edit(
+                REDRIVE,
+                '**NOT_DEAD, "expires_at": None, **waiting_timer(after, shards, now)',
+                '**NOT_DEAD, "expires_at": None',
+            ),
+        ),
     ),
     Mutant(
         "canary_ignored",
