@@ -330,8 +330,13 @@ class Virtual:
             secrets=self.secrets,
         )
 
-    async def boot(self, *, alone: bool = True, serving: bool = True, slots: int = SLOTS) -> Process:
-        """Start a scheduler and its API. `alone`: with recovery, as embedded does; `serving`: its roles run."""
+    async def boot(
+        self, *, alone: bool = True, serving: bool = True, redriving: bool = False, slots: int = SLOTS
+    ) -> Process:
+        """Start a scheduler and its API. `alone`: with recovery, as embedded does; `serving`: its roles run.
+
+        `redriving`: it looks for redrives each second, which takes long where days go by.
+        """
         line = Line(self.store)
         world = self.new_world(line)
         if alone:
@@ -351,8 +356,8 @@ class Virtual:
         if serving:
             await process.loader.poll()
             serves = (process.loader.serve, process.dispatch, process.reaper.serve)
-            others = (Retention(world).serve, Redriver(world).serve, *(pool.serve for pool in pools.values()))
-            roles = (*serves, *others)
+            redrives = (Redriver(world).serve,) if redriving else ()
+            roles = (*serves, *redrives, Retention(world).serve, *(pool.serve for pool in pools.values()))
             process.tasks += [asyncio.create_task(serve()) for serve in roles]
         self._clients.append(self.client_of(world, meter, hear))
         await settle()
