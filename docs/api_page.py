@@ -23,7 +23,14 @@ from schedkit.roles.workers import Workers
 
 Doc = Mapping[str, Any]
 
-TITLES: Final = {"jobs": "Jobs", "workers": "Workers", "runs": "Runs", "schedules": "Schedules", "operate": "Operating"}
+TITLES: Final = {
+    "jobs": "Jobs",
+    "workers": "Workers",
+    "runs": "Runs",
+    "dead letters": "Dead letters",
+    "schedules": "Schedules",
+    "operate": "Operating",
+}
 NOON: Final = parse_rfc3339("2026-09-28T12:00:00Z")
 DAY_BEFORE: Final = parse_rfc3339("2026-09-27T15:00:00Z")
 SAMPLE: Final = {
