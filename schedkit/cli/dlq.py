@@ -153,7 +153,8 @@ def redrive_dead(
         body: dict[str, Any] = {"filter": fields, "max_per_second": max_per_second, "canary": canary}
         body |= {"include_unknown": include_unknown} | ({"limit": limit} if limit is not None else {})
         plan = me.client.redrive(body | {"dry_run": True})
-    lines = plan_lines(me, plan, f" for {which.target}" if which.target else f" of {which.job}" if which.job else "")
+    what = f" for {which.target}" if which.target else f" of {which.job}" if which.job else ""
+    lines = plan_lines(me, plan, what, asks=not change.yes)
     if change.dry_run or not plan["total"]:
         return me.show(One(PLAN_SCHEMA, plan, lines, exact=True))
     for line in lines:

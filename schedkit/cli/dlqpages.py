@@ -75,8 +75,8 @@ def redrive_items(me: Invocation, items: Sequence[Doc], cursor: str | None, empt
     return Items(REDRIVE_SCHEMA, items, columns, "redrive_id", empty, cursor, lists.more(cursor))
 
 
-def plan_lines(me: Invocation, plan: Doc, what: str) -> list[str]:
-    """What a person reads before saying yes."""
+def plan_lines(me: Invocation, plan: Doc, what: str, *, asks: bool) -> list[str]:
+    """What a person reads before saying yes; `asks`: and is asked again after the canary."""
     at_least = "" if plan["complete"] else "at least "
     head = f"{me.context.name}: {at_least}{show.count(plan['total'], 'dead letter')}{what}"
     if plan["total"]:
@@ -91,7 +91,8 @@ def plan_lines(me: Invocation, plan: Doc, what: str) -> list[str]:
         took = show.span(plan["seconds"] * SECOND_MS)
         lines.append(f"  rate      at most {plan['max_per_second']}/s      done in about {took}")
         if plan["canary"]:
-            lines.append(f"  first     {show.count(plan['canary'], 'run')}, then stop and ask")
+            then = "then stop and ask" if asks else "the rest if these go well"
+            lines.append(f"  first     {show.count(min(plan['canary'], plan['total']), 'run')}, {then}")
         lines.append("  each run  new attempt series, epoch + 1, same idempotency key as before")
     return [show.line(line) for line in [*lines, *(f"  note      {note}" for note in plan["notes"])]]
 
