@@ -1,8 +1,8 @@
 """Recovery at the start of a process that is alone on its store: what must be done before anything is dispatched.
 
 recount        jobs whose next occurrence was computed with other zone data are computed anew (W2)
-release_lost   runs that the process before held when it died are free at once: the data folder's lock proves that
-               it is gone, so nobody has to wait for its leases
+release_lost   runs and redrives that the process before held when it died are free at once: the data folder's lock
+               proves that it is gone, so nobody has to wait for its leases
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from schedkit.engine.failure.redrive import let_go
 from schedkit.engine.when.advance import recount
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.engine.who.claim import release
 from schedkit.errors import InvalidInput
 from schedkit.model.jobs import DEFAULT_TENANT, job_of
-from schedkit.model.keys import Index, TimerKind, jobs_listing
+from schedkit.model.keys import REDRIVING, Index, TimerKind, jobs_listing
+from schedkit.model.redrives import redrive_of
 from schedkit.model.runs import RECLAIM_MARGIN_MS, Run, RunStatus, run_of
 from schedkit.model.time import MAX_INSTANT, Instant
 from schedkit.model.timers import Timer
@@ -68,7 +70,20 @@ async def release_lost(world: World) -> int:
                 if item is not None and item["status"] == RunStatus.RUNNING and _lives(run_of(item), now):
                     write = release(run_of(item), shards=world.shards, now=now)
                     released += isinstance(await world.store.apply(write), Applied)
+    await _release_redrives(world)
     return released
+
+
+async def _release_redrives(world: World) -> None:
+    cursor: str | None = None
+    while True:
+        page = await world.store.page(REDRIVING, index=Index.LISTED, limit=PAGE, cursor=cursor)
+        for _, item in page.items:
+            if (write := let_go(redrive_of(item), world.clock.now())) is not None:
+                await world.store.apply(write)
+        cursor = page.cursor
+        if cursor is None:
+            return
 
 
 def _lives(run: Run, now: Instant) -> bool:

@@ -167,6 +167,19 @@ async def test_a_process_that_dies_at_any_call_of_the_store_loses_nothing_and_re
         assert most_in_a_second(world) <= CAP + 1
 
 
+async def test_a_scheduler_that_is_restarted_alone_waits_for_no_lease() -> None:
+    async with Virtual() as world:
+        await letters(world, 6)
+        first = await world.boot(redriving=True)
+        redrive_id = await begun(world, max_per_second=2)
+        await world.wait(ms=2_500)
+        first.kill()
+        await world.boot(redriving=True)
+        await world.wait(seconds=6)
+        redrive = await standing(world, redrive_id)
+        assert (redrive.state, redrive.redriven) == (RedriveState.DONE, 6)
+
+
 async def all_runs(world: Virtual) -> list[Run]:
     page = await world.store.page(runs_listing("default"), index=Index.LISTED, limit=1_000)
     return [run_of(item) for _, item in page.items]

@@ -7,6 +7,7 @@ Of a run                                             condition
 Of a redrive
     plan, pause, resume, continue, stop              the redrive is as it was read
     take      a holder begins, under the next epoch  nobody else's lease lives
+    let go    its holder is known to be gone         the redrive is as it was read
     release   some runs are redriven                 the redrive is as it was read, in one write with its runs
     follow    some of them have ended                the redrive is as it was read
 
@@ -185,6 +186,11 @@ def take(redrive: Redrive, node: str, now: Instant) -> Write | None:
     state = first if redrive.state is RedriveState.PLANNED else redrive.state
     held = replace(redrive, state=state, epoch=redrive.epoch + 1, owner=node)
     return _write(redrive, _leased(held, now), "take redrive", now)
+
+
+def let_go(redrive: Redrive, now: Instant) -> Write | None:
+    """Nobody carries it out any more, so the next one need not wait for the lease; None where nobody did."""
+    return _write(redrive, _free(redrive), "let go of redrive", now) if redrive.owner is not None else None
 
 
 def room(redrive: Redrive) -> int:
