@@ -36,6 +36,7 @@ from schedkit.ports import World
 
 PAGE: Final = 50
 LOOK_EVERY_MS: Final = SECOND_MS
+NO_ROOM_MS: Final = 100  # until it is looked again whether a canary, or enough of what is open, has ended or begun
 STORE_PATIENCE_MS: Final = 5_000  # half a lease: another may take it up after that
 
 log = logging.getLogger(__name__)
@@ -115,8 +116,8 @@ class Drive:
             await self._follow()
             if (write := redriving.turn(self._redrive, self._world.clock.now())) is not None:
                 await self._commit(write)
-            elif redriving.room(self._redrive) == 0 or not await self._all_but_a_few_started():
-                await self._world.clock.sleep(max(self._pace.gap_ms, LOOK_EVERY_MS // 10))
+            elif redriving.room(self._redrive) == 0:
+                await self._world.clock.sleep(NO_ROOM_MS)
             elif not await self._listed_some():
                 await self._page_done()
             else:
@@ -193,6 +194,9 @@ class Drive:
         if not runs:
             return
         await world.clock.sleep(self._pace.gap_ms)
+        if not await self._all_but_a_few_started():
+            self._listed.extendleft(reversed(runs))
+            return await world.clock.sleep(NO_ROOM_MS)
         now = world.clock.now()
         writes = redriving.release(redrive, runs, jobs, world.shards, now)
         changed = await self._commit(*writes)
