@@ -96,14 +96,12 @@ class Plan:
     fit: Span = field(default_factory=Span)
     skipped: Counter[str] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
-    targets: Counter[str] = field(default_factory=Counter)
     unknown: int = 0
     complete: bool = True
 
     def add(self, run: Run) -> None:
         self.fit.add(run)
         self.causes[error_of(run)] += 1
-        self.targets[run.target_id or ""] += 1
         self.unknown += run.status is RunStatus.UNKNOWN
 
     @property

@@ -11,7 +11,7 @@ from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Column, Items, One, raw
 from schedkit.cli.runpages import called, took_ms
 from schedkit.cli.show import DASH
-from schedkit.model.time import SECOND_MS, parse_rfc3339
+from schedkit.model.time import SECOND_MS
 
 Doc = Mapping[str, Any]
 
@@ -97,7 +97,7 @@ def plan_lines(me: Invocation, plan: Doc, what: str, *, asks: bool) -> list[str]
     return [show.line(line) for line in [*lines, *(f"  note      {note}" for note in plan["notes"])]]
 
 
-def progress(redrive: Doc, unicode: bool = False) -> str:
+def progress(redrive: Doc) -> str:
     """`redrive rd_7K2  ############------------  612/1,180  50/s  ok 611  failed 1  11 s left`"""
     total = max(redrive["total"] - sum(redrive["skipped"].values()), redrive["redriven"])
     full = BAR if not total else BAR * redrive["redriven"] // total
@@ -146,7 +146,3 @@ def canary_line(redrive: Doc, runs: Sequence[Doc]) -> str:
     times = [time for run in runs if (time := took_ms(run)) is not None]
     middle = f", {show.span(median(times))} median" if times else ""
     return f"canary  {redrive['succeeded']}/{redrive['redriven']} ok{middle}"
-
-
-def seconds_between(since: str, until: str) -> float:
-    return (parse_rfc3339(until) - parse_rfc3339(since)) / SECOND_MS
