@@ -126,6 +126,7 @@ def _usage(error: Any) -> list[str]:
 def _wants_json(me: Invocation, args: Sequence[str]) -> bool:
     """Whether errors are JSON too. Read from the line itself, since the line may be what is wrong."""
     said = me.given.get("output")
+    args = args[: args.index("--")] if "--" in args else args  # what follows is another program's
     for index, arg in enumerate(args):
         if arg in ("-o", "--output") and index + 1 < len(args):
             said = args[index + 1]

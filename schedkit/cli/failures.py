@@ -64,6 +64,7 @@ class Code(StrEnum):
     NO_TOKEN = "NO_TOKEN"  # noqa: S105 - a code, not a token
     NOT_IN_TIME = "NOT_IN_TIME"
     WILL_NOT_RUN = "WILL_NOT_RUN"
+    WORKER_INVALID = "WORKER_INVALID"
     UNREACHABLE = "UNREACHABLE"
     OUTPUT_LOST = "OUTPUT_LOST"
     BUG = "BUG"

@@ -147,7 +147,7 @@ class Leaf(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
-        if any("--wait" in param.opts for param in self.params):
+        if any("--wait" in param.opts and str(param.metavar).startswith("[=") for param in self.params):
             args = [f"--wait={DEFAULT_WAIT}" if arg == "--wait" else arg for arg in args[:end]] + args[end:]
         return super().parse_args(ctx, args)
 

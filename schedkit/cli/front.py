@@ -30,6 +30,7 @@ COMMANDS: Final = (
     Entry("every day", "run", "schedkit.cli.run", "Look at runs, wait for them, cancel them"),
     Entry("every day", "dlq", "schedkit.cli.dlq", "Dead letters: look at them, start them again, give them up"),
     Entry("every day", "target", "schedkit.cli.target", "Receive calls: check a signature (works offline)"),
+    Entry("every day", "worker", "schedkit.cli.worker", "Run pull workers, look at them"),
     Entry("what if", "sim", "schedkit.cli.sim", "Simulate the scheduler with faults (works offline)"),
     Entry("operate", "status", "schedkit.cli.status", "One-page health, exit 10 if unhealthy"),
     Entry("settings", "context", "schedkit.cli.context", "Which scheduler commands talk to"),

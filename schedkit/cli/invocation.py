@@ -24,6 +24,7 @@ from schedkit.errors import InvalidInput, Reason, SchedkitError
 if TYPE_CHECKING:
     from schedkit.cli.frame import Change
     from schedkit.client import Client
+    from schedkit.client.connection import Token
 
 T = TypeVar("T")
 
@@ -118,6 +119,11 @@ class Invocation:
             on_exchange=self._log_exchange if self.settings.get("verbose") or self.settings.get("debug") else None,
         )
 
+    @property
+    def token(self) -> Token:
+        """The way to the bearer token of the context in use."""
+        return _token(self.context)
+
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
@@ -153,6 +159,14 @@ class Invocation:
         """The door of every change: refused in a read-only context, asked about in a protected one."""
         if change.idempotency_key == "":
             raise InvalidInput(Reason.INVALID_ARGUMENT, "an idempotency key is not empty", field="--idempotency-key")
+        self.writable()
+        if self.context.protected and not change.yes:
+            self.confirm(f"{self.context.name} is protected. {what}?")
+        if change.reason is not None:
+            self.client.headers = {**self.client.headers, "Schedkit-Reason": quote(change.reason, safe=" ,.;:!?()/")}
+
+    def writable(self) -> None:
+        """Refused in a read-only context."""
         if self.context.read_only:
             raise Refusal(
                 Code.READ_ONLY_CONTEXT,
@@ -160,10 +174,6 @@ class Invocation:
                 f"context {self.context.name} is read-only",
                 fix=[f"schedkit context update {self.context.name} --no-read-only"],
             )
-        if self.context.protected and not change.yes:
-            self.confirm(f"{self.context.name} is protected. {what}?")
-        if change.reason is not None:
-            self.client.headers = {**self.client.headers, "Schedkit-Reason": quote(change.reason, safe=" ,.;:!?()/")}
 
     def confirm(self, question: str) -> None:
         """Ask y/N on the terminal; no terminal is no."""

@@ -153,10 +153,10 @@ def header_pairs(items: Iterable[str] | None) -> dict[str, str]:
     return headers
 
 
-def payload(text: str, line: str = "schedkit job trigger digest") -> Any:
+def payload(text: str, line: str = "schedkit job trigger digest", flag: str = "--payload") -> Any:
     """JSON itself, `@file`, or `-` for stdin. Bytes that are no UTF-8 or text that is no JSON are refused here.
 
-    `line` is the command whose flag this is, for the way out.
+    `line` is the command whose `flag` this is, for the way out.
     """
     source = text
     try:
@@ -167,14 +167,14 @@ def payload(text: str, line: str = "schedkit job trigger digest") -> Any:
         return json.loads(source, parse_constant=_no_constant)
     except OSError as problem:
         raise InvalidInput(
-            Reason.INVALID_ARGUMENT, f"cannot read {text[1:]}: {problem.strerror}", field="--payload"
+            Reason.INVALID_ARGUMENT, f"cannot read {text[1:]}: {problem.strerror}", field=flag
         ) from problem
     except (ValueError, RecursionError) as problem:
         raise InvalidInput(
             Reason.INVALID_JSON,
-            f"the payload is no JSON: {problem}",
-            fix=[f"""{line} --payload '{{"say":"hello"}}'"""],
-            field="--payload",
+            f"the {flag.removeprefix('--')} is no JSON: {problem}",
+            fix=[f"""{line} {flag} '{{"say":"hello"}}'"""],
+            field=flag,
         ) from problem
 
 

@@ -103,10 +103,11 @@ class Client:
         name_prefix: str | None = None,
         due_before: str | None = None,
         managed_by: str | None = None,
+        task_queue: str | None = None,
     ) -> Doc:
         """One page of jobs: `items` and `next_cursor`."""
         query = _query(limit=limit, cursor=cursor, name_prefix=name_prefix, due_before=due_before)
-        query += _query(managed_by=managed_by)
+        query += _query(managed_by=managed_by, task_queue=task_queue)
         query += [("status", word) for word in status]
         query += [("label", f"{key}={value}") for key, value in (labels or {}).items()]
         return self._doc("GET", "/v1/jobs", params=query)
@@ -223,6 +224,44 @@ class Client:
         """`verb` is pause, resume, continue or stop."""
         return self._doc("POST", f"{_redrive(redrive_id)}:{verb}", repeatable=True)
 
+    # Workers
+
+    def list_workers(self) -> Doc:
+        """The workers heard of in the last five minutes, as `items`."""
+        return self._doc("GET", "/v1/workers")
+
+    def poll_task(self, task_queue: str, worker_id: str, *, wait_seconds: float = 0) -> Doc | None:
+        """One task of a queue, claimed by this worker; None where none came within the wait. Never repeated."""
+        path = f"/v1/task-queues/{quote(task_queue, safe='')}/tasks:poll"
+        body = {"worker_id": worker_id, "wait_seconds": wait_seconds}
+        timeout_s = self.timeout_s + wait_seconds
+        task: Doc | None = self.call("POST", path, body=body, repeatable=False, timeout_s=timeout_s).data
+        return task
+
+    def heartbeat_run(self, run_id: str, epoch: int, *, progress: Any = None) -> Doc:
+        """Keep the lease of a run: its new end, and `cancel_requested`. Raises Conflict where it is another's."""
+        body = {"epoch": epoch} | _body(progress=progress)
+        return self._doc("POST", f"{_run(run_id)}:heartbeat", body=body, repeatable=True)
+
+    def complete_run(
+        self,
+        run_id: str,
+        epoch: int,
+        outcome: str,
+        *,
+        result: Any = None,
+        error: str | None = None,
+        retryable: bool = True,
+    ) -> Doc:
+        """Say how a run ended: SUCCEEDED, FAILED or CANCELLED. Raises Conflict where it is another's by now."""
+        body = {"epoch": epoch, "outcome": outcome} | _body(result=result, error=error)
+        body |= {} if retryable else {"retryable": False}
+        return self._doc("POST", f"{_run(run_id)}:complete", body=body, repeatable=True)
+
+    def release_run(self, run_id: str, epoch: int) -> Doc:
+        """Give a run back for another worker, as the same attempt. Raises Conflict where it is another's by now."""
+        return self._doc("POST", f"{_run(run_id)}:release", body={"epoch": epoch}, repeatable=True)
+
     # Everything else
 
     def preview(
@@ -281,15 +320,17 @@ class Client:
         headers: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
         repeatable: bool | None = None,
+        timeout_s: float | None = None,
     ) -> Answer:
         """Any call. Raises the SchedkitError of its status, or Unreachable.
 
         `repeatable` says that doing it twice is the same as once; reads, DELETE and keyed creates are without saying.
+        `timeout_s` bounds this call instead of the client's own.
         """
         asking = Asking(
             url=self.url,
             token=self.token,
-            timeout_s=self.timeout_s,
+            timeout_s=self.timeout_s if timeout_s is None else timeout_s,
             monotonic=time.monotonic,
             draw=system_draw,
             headers=self.headers,

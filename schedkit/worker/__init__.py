@@ -26,18 +26,17 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import signal
 import socket
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar, overload
 
 from schedkit.client import AsyncClient
 from schedkit.client.connection import DEFAULT_URL, Token
+from schedkit.worker.calling import Calling
 from schedkit.worker.courier import PATIENCE_S, Limits, Told
 from schedkit.worker.functions import Function, function_of
-from schedkit.worker.station import Station
+from schedkit.worker.station import Station, end_on_signals
 from schedkit.worker.task import (
     Cancelled,
     Drained,
@@ -138,30 +137,28 @@ class Worker:
 
     async def serve(self, stop: asyncio.Event, *, told: Told | None = None) -> int:
         """Work on this event loop until `stop` is set; returns how many tasks were given back at the end."""
-        station = Station(
+        calling = Calling(
             functions=self.functions,
+            worker_id=self.worker_id,
+            concurrency=self.concurrency,
+            home=asyncio.get_running_loop(),
+        )
+        url = self.url or os.environ.get("SCHEDKIT_URL") or DEFAULT_URL
+        station = Station(
             queue=self.queue,
             worker_id=self.worker_id,
             concurrency=self.concurrency,
             drain_timeout_s=self.drain_timeout_s,
-            client=lambda: AsyncClient(self.url or os.environ.get("SCHEDKIT_URL") or DEFAULT_URL, self._token(),
-                                       timeout_s=PATIENCE_S),
+            client=lambda: AsyncClient(url, self._token(), timeout_s=PATIENCE_S),
+            perform=calling.perform,
+            limits_of=calling.limits_of,
             told=told or (lambda what, held, detail: None),
-        )  # fmt: skip
+        )
         return await station.serve(stop)
 
     async def _until_signalled(self, told: Told | None) -> None:
         stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def signalled(number: int) -> None:
-            if stop.is_set():
-                os._exit(128 + number)  # asked twice: at once; the leases end by themselves
-            stop.set()
-
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, signalled, number)
+        end_on_signals(stop)
         await self.serve(stop, told=told)
 
     def _token(self) -> Token:

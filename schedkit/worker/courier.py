@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from schedkit.client import Answer, AsyncClient, Unreachable
 from schedkit.client.problems import refusal_of
-from schedkit.errors import QuotaExceeded, SchedkitError
+from schedkit.errors import InvalidInput, QuotaExceeded, SchedkitError, TooLarge
 from schedkit.worker.held import Done, Failure, Held, Outcome, Stop, Stopped
 
 BATCH: Final = 50
@@ -39,19 +39,23 @@ Told = Callable[[str, Held, Any], None]  # ("began" | "ended" | "stopped", the t
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a function may take, and may say nothing, in seconds; None is for ever."""
+    """How long a function may take, and may say nothing, in seconds; None is for ever.
+
+    `stop_within_s`: how long it may take to stop when it is told to; None where nobody can make it.
+    """
 
     timeout_s: float | None = None
     stall_after_s: float | None = None
+    stop_within_s: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class Courier:
     """One worker's line to the scheduler, for one task queue, on one event loop.
 
-    `perform` does a task and never raises. `limits_of` says what a task's function may take. `monotonic`, `sleep` and
-    `draw` are the clock and the chance of the loop. Raises what the scheduler refuses for good: a credential, a queue's
-    name.
+    `perform` does a task and never raises. `limits_of` says what a task's function may take. `beat_every_s`: heartbeats
+    at least this often. `monotonic`, `sleep` and `draw` are the clock and the chance of the loop. Raises what the
+    scheduler refuses for good: a credential, a queue's name.
     """
 
     client: AsyncClient
@@ -65,6 +69,7 @@ class Courier:
     limits_of: Callable[[Held], Limits] = lambda held: Limits()
     told: Told = lambda what, held, detail: None
     poll_wait_s: float = POLL_WAIT_S
+    beat_every_s: float | None = None
     held: dict[str, Held] = field(default_factory=dict)
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _reports: list[tuple[Held, Outcome, asyncio.Future[None]]] = field(default_factory=list)
@@ -99,7 +104,8 @@ class Courier:
                 held.released = True
                 held.end(Stop.DRAINED)
             if tasks := [self._tasks[held.run_id] for held in left if held.run_id in self._tasks]:
-                await asyncio.wait(tasks, timeout=RELEASE_GRACE_S)
+                grace_s = max(self._stop_within_s(held, RELEASE_GRACE_S) for held in left)
+                await asyncio.wait(tasks, timeout=grace_s)
             await self._flush([held for held in left if held.unsent])
             answers = await asyncio.gather(*(self._released(held) for held in left))
             return sum(answers)
@@ -144,6 +150,8 @@ class Courier:
 
     def _begin(self, doc: Mapping[str, Any]) -> None:
         now = self.monotonic()
+        if self.beat_every_s is not None:
+            doc = {**doc, "heartbeat_every_seconds": min(self.beat_every_s, float(doc["heartbeat_every_seconds"]))}
         held = Held(doc, began_at=now, beat_at=now + float(doc["heartbeat_every_seconds"]), seen_at=now)
         self.held[held.run_id] = held
         self._tasks[held.run_id] = asyncio.ensure_future(self._work(held))
@@ -174,7 +182,11 @@ class Courier:
         while held.stop not in (Stop.TIMED_OUT, Stop.STALLED):
             held.stopped.clear()
             await held.stopped.wait()
-        await self.sleep(OVERDUE_GRACE_S)
+        await self.sleep(self._stop_within_s(held, OVERDUE_GRACE_S))
+
+    def _stop_within_s(self, held: Held, otherwise_s: float) -> float:
+        stop_within_s = self.limits_of(held).stop_within_s
+        return otherwise_s if stop_within_s is None else stop_within_s
 
     def _lateness(self, held: Held) -> str:
         limits = self.limits_of(held)
@@ -206,6 +218,10 @@ class Courier:
                     failures += 1
                     await self._pause(failures)
                     continue
+                if isinstance(error, InvalidInput | TooLarge) and outcome != _bare(outcome):
+                    log.error("%s: how it ended is reported without its words: %s", held.run_id, error)
+                    outcome = _bare(outcome)
+                    continue
                 held.stop = Stop.SUPERSEDED
                 self.told("stopped", held, error)
             else:
@@ -219,16 +235,20 @@ class Courier:
             while batch := self._reports[:BATCH]:
                 del self._reports[:BATCH]
                 entries = [_completion(held, outcome) for held, outcome, _ in batch]
-                await self._answered(
-                    "/v1/runs:batchComplete", {"completions": entries}, [arrived for _, _, arrived in batch]
-                )
+                await self._answered("Complete", "completions", entries, [arrived for _, _, arrived in batch])
 
-    async def _answered(self, path: str, body: Any, waiting: Sequence[asyncio.Future[Any]]) -> None:
+    async def _answered(
+        self, verb: str, field: str, entries: list[Any], waiting: Sequence[asyncio.Future[Any]]
+    ) -> None:
         """Make a batch call and pass each entry's answer, or its error, to who waits for it."""
         try:
-            answer = await self.client.call("POST", path, body=body, repeatable=True)
+            answer = await self.client.call("POST", f"/v1/runs:batch{verb}", body={field: entries}, repeatable=True)
             results: Sequence[Any] = answer.data["results"]
         except (Unreachable, SchedkitError) as error:
+            if len(entries) > 1 and isinstance(error, InvalidInput | TooLarge):  # the fault of one, or of their number
+                for entry, future in zip(entries, waiting, strict=True):
+                    await self._answered(verb, field, [entry], [future])
+                return
             results = [error] * len(waiting)
         for result, future in zip(results, waiting, strict=True):
             if future.done():
@@ -272,7 +292,7 @@ class Courier:
                 held.beat_at = self.monotonic() + held.every_s
                 entries.append({"run_id": held.run_id, "epoch": held.epoch} | carried)
             waiting = [asyncio.get_running_loop().create_future() for _ in due]
-            await self._answered("/v1/runs:batchHeartbeat", {"heartbeats": entries}, waiting)
+            await self._answered("Heartbeat", "heartbeats", entries, waiting)
             for held, entry, answer in zip(due, entries, waiting, strict=True):
                 self._heard(held, entry, answer)
 
@@ -285,6 +305,9 @@ class Courier:
             log.warning("keeping %s: %s", held.run_id, error)
             held.unsent = held.unsent or "progress" in entry
             held.beat_at = self.monotonic() + min(SOON_S, held.every_s)
+        elif isinstance(error, InvalidInput | TooLarge) and "progress" in entry:
+            log.error("%s: its progress is not sent: %s", held.run_id, error)
+            held.beat_at = self.monotonic()
         else:
             held.end(Stop.SUPERSEDED)
 
@@ -316,6 +339,17 @@ def _outcome_of(performing: asyncio.Future[Outcome]) -> Outcome:
         return performing.result()
     log.error("performing a task failed", exc_info=error)
     return Failure(f"the worker failed in a way that was not foreseen: {type(error).__name__}")
+
+
+def _bare(outcome: Outcome) -> Outcome:
+    """The same end without the words that a scheduler would not take."""
+    match outcome:
+        case Done():
+            return Done()
+        case Failure(_, retryable, retry_after_s):
+            return Failure("its error could not be sent", retryable, retry_after_s)
+        case Stopped():
+            return outcome
 
 
 def _completion(held: Held, outcome: Outcome) -> dict[str, Any]:

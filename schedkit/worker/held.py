@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from schedkit.api import strict_json
+from schedkit.errors import InvalidInput
+from schedkit.model.runs import MAX_PROGRESS_BYTES
+
 Doc = Mapping[str, Any]  # a JSON object, its fields named as in the HTTP API
 
 
@@ -80,3 +84,20 @@ class Held:
         self.stopped.set()
         if self.on_stop is not None:
             self.on_stop(why)
+
+    def report(self, progress: Any) -> None:
+        """Let the next heartbeat carry this. Raises ValueError where no scheduler would take it."""
+        sendable(progress, MAX_PROGRESS_BYTES)
+        self.progress = progress
+        self.unsent = True
+
+
+def sendable(value: Any, most_bytes: int | None = None) -> None:
+    """Raise ValueError where a scheduler would refuse the value: no JSON, no exact JSON, too long."""
+    try:
+        text = strict_json.dumps(value).encode()
+        strict_json.loads(text)
+    except (TypeError, ValueError, RecursionError, InvalidInput) as error:
+        raise ValueError(f"it is no JSON that can be sent: {error}") from error
+    if most_bytes is not None and len(text) > most_bytes:
+        raise ValueError(f"it has {len(text):,} bytes as JSON; {most_bytes:,} at most")

@@ -122,9 +122,8 @@ class Task:
             raise _RAISED[self._held.stop](f"{self.run_id}: {self._held.stop.lower()}")
 
     def progress(self, **done: Any) -> None:
-        """Report how far the function has come; it rides on the next heartbeat. 4 KiB of JSON at most."""
-        self._held.progress = {**(self._held.progress or {}), **done}
-        self._held.unsent = True
+        """Report how far the function has come; it rides on the next heartbeat. 4 KiB of JSON at most (ValueError)."""
+        self._held.report({**(self._held.progress or {}), **done})
         self.check()
 
     @property
