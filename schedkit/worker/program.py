@@ -22,12 +22,14 @@ import json
 import os
 import re
 import signal
+import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from schedkit.model.runs import MAX_RESULT_BYTES
 from schedkit.worker.courier import Limits
@@ -125,22 +127,12 @@ class Program:
         held.on_stop = lambda why: stopping.set()
         if held.stop is not None:
             return Stopped()
-        process = await asyncio.create_subprocess_exec(
-            *plan.command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environb, **{name.encode(): value.encode() for name, value in plan.env.items()}},
-            start_new_session=True,
-        )
+        process = _started(plan)
         self.warden.began(process.pid)
         said = _Said(held, self.output)
-        assert process.stdin is not None, "a pipe"
         assert process.stdout is not None, "a pipe"
         assert process.stderr is not None, "a pipe"
-        talk = asyncio.gather(
-            _feed(process.stdin, plan.stdin), said.hear_out(process.stdout), said.hear_err(process.stderr)
-        )
+        talk = asyncio.gather(said.hear_out(process.stdout), said.hear_err(process.stderr))
         try:
             told_to_stop = await self._until_ended(process, stopping)
         finally:
@@ -148,11 +140,11 @@ class Program:
             self.warden.ended(process.pid)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(talk, LAST_LINES_S)
-        return Stopped() if told_to_stop else self._judged(process.returncode or 0, said)
+        return Stopped() if told_to_stop else self._judged(process.returncode, said)
 
-    async def _until_ended(self, process: asyncio.subprocess.Process, stopping: asyncio.Event) -> bool:
+    async def _until_ended(self, process: subprocess.Popen[bytes], stopping: asyncio.Event) -> bool:
         """Whether it had to be told to stop. It is gone afterwards in any case."""
-        ended, stopped = asyncio.ensure_future(process.wait()), asyncio.ensure_future(stopping.wait())
+        ended, stopped = _exit_of(process), asyncio.ensure_future(stopping.wait())
         try:
             await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
@@ -231,23 +223,25 @@ class _Said:
         self._cut = False
         self.last_error = ""
 
-    async def hear_out(self, stream: asyncio.StreamReader) -> None:
+    async def hear_out(self, pipe: IO[bytes]) -> None:
         """Its stdout: progress, and output."""
-        async for lines in _lines(stream):
-            said = [line for line in lines if not line.startswith(PROGRESS)]
-            refused = [text for line in lines if line.startswith(PROGRESS) and (text := self._progress(line))]
-            self._end += b"".join(said)
-            if len(self._end) > MAX_RESULT_BYTES:
-                self._end, self._cut = self._end[-MAX_RESULT_BYTES:], True
-            await self._pass_on([_text(line) for line in said], error=False)
-            await self._pass_on(refused, error=True)
+        async with contextlib.aclosing(_lines(pipe)) as arriving:
+            async for lines in arriving:
+                said = [line for line in lines if not line.startswith(PROGRESS)]
+                refused = [text for line in lines if line.startswith(PROGRESS) and (text := self._progress(line))]
+                self._end += b"".join(said)
+                if len(self._end) > MAX_RESULT_BYTES:
+                    self._end, self._cut = self._end[-MAX_RESULT_BYTES:], True
+                await self._pass_on([_text(line) for line in said], error=False)
+                await self._pass_on(refused, error=True)
 
-    async def hear_err(self, stream: asyncio.StreamReader) -> None:
+    async def hear_err(self, pipe: IO[bytes]) -> None:
         """Its stderr."""
-        async for lines in _lines(stream):
-            texts = [_text(line) for line in lines]
-            self.last_error = next((text.strip() for text in reversed(texts) if text.strip()), self.last_error)
-            await self._pass_on(texts, error=True)
+        async with contextlib.aclosing(_lines(pipe)) as arriving:
+            async for lines in arriving:
+                texts = [_text(line) for line in lines]
+                self.last_error = next((text.strip() for text in reversed(texts) if text.strip()), self.last_error)
+                await self._pass_on(texts, error=True)
 
     def result(self) -> Any:
         """Its output as JSON where it is that; else the end of its text, or None where it said nothing."""
@@ -274,30 +268,56 @@ class _Said:
             await self._output(self._held, lines, error)
 
 
-async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[list[bytes]]:
+async def _lines(pipe: IO[bytes]) -> AsyncGenerator[list[bytes], None]:
     """The whole lines of what arrives, as it arrives; the last one may have no end."""
+    stream = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipe)
     rest = b""
-    while chunk := await stream.read(CHUNK):
-        *lines, rest = (rest + chunk).splitlines(keepends=True) if b"\n" in chunk else [rest + chunk]
-        if rest.endswith(b"\n") or len(rest) > LONGEST_LINE:
-            lines, rest = [*lines, rest], b""
-        if lines:
-            yield lines
-    if rest:
-        yield [rest]
+    try:
+        while chunk := await stream.read(CHUNK):
+            *lines, rest = (rest + chunk).splitlines(keepends=True)
+            if rest.endswith(b"\n") or len(rest) > LONGEST_LINE:
+                lines, rest = [*lines, rest], b""
+            if lines:
+                yield lines
+        if rest:
+            yield [rest]
+    finally:
+        transport.close()
 
 
 def _text(line: bytes) -> str:
     return line.decode(errors="replace").rstrip("\r\n")
 
 
-async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
-    """A program need not read what it is given."""
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        stdin.write(data)
-        await stdin.drain()
-        stdin.close()
-        await stdin.wait_closed()
+def _started(plan: Plan) -> subprocess.Popen[bytes]:
+    """Its process, the leader of a group and a session of its own. What it reads is a file without a name."""
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(plan.stdin)
+        stdin.seek(0)
+        return subprocess.Popen(  # noqa: S603 - what the worker was started for
+            plan.command,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environb, **{name.encode(): value.encode() for name, value in plan.env.items()}},
+            start_new_session=True,
+        )
+
+
+def _exit_of(process: subprocess.Popen[bytes]) -> asyncio.Future[None]:
+    """Done when the process is. asyncio's own processes have ended only when all have let go of their pipes."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def wait() -> None:
+        process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop has ended without it
+            loop.call_soon_threadsafe(ended.set_result, None)
+
+    threading.Thread(target=wait, name="schedkit-program", daemon=True).start()
+    return ended
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

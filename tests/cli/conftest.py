@@ -178,6 +178,29 @@ SNAPSHOT: dict[str, Any] = {
     "dead_letters": 0,
     "alerts": [],
 }
+TASK: dict[str, Any] = {
+    "run_id": RUN_ID,
+    "job_id": JOB_ID,
+    "job_name": "digest",
+    "task_queue": "ledger",
+    "task_type": None,
+    "scheduled_for": "2026-09-28T12:00:00Z",
+    "epoch": 1,
+    "attempt": 1,
+    "lease_expires_at": "2026-09-28T12:00:30Z",
+    "heartbeat_every_seconds": 10.0,
+    "deadline": None,
+    "payload": {"kind": "daily"},
+    "previous_progress": None,
+    "idempotency_key": RUN_ID,
+}
+WORKER: dict[str, Any] = {
+    "worker_id": "machine-7",
+    "task_queues": ["ledger"],
+    "held": 1,
+    "first_seen_at": "2026-09-28T11:00:00Z",
+    "last_seen_at": "2026-09-28T12:00:00Z",
+}
 OCCURRENCES: dict[str, Any] = {
     "occurrences": [
         {
@@ -265,6 +288,14 @@ def _standard() -> dict[str, Any]:
         **{
             f"POST /v1/redrives/{REDRIVE_ID}:{verb}": (200, REDRIVE) for verb in ("pause", "resume", "continue", "stop")
         },
+        f"POST /v1/runs/{RUN_ID}:heartbeat": (
+            200,
+            {"lease_expires_at": "2026-09-28T12:01:00Z", "cancel_requested": False},
+        ),
+        f"POST /v1/runs/{RUN_ID}:complete": (200, run),
+        f"POST /v1/runs/{RUN_ID}:release": (200, {**run, "status": "RETRY_WAIT"}),
+        "POST /v1/task-queues/ledger/tasks:poll": (200, TASK),
+        "GET /v1/workers": (200, page(WORKER)),
         "POST /v1/schedules:preview": (200, OCCURRENCES),
         "GET /v1/ops/snapshot": (200, SNAPSHOT),
         "GET /v1/version": (200, {"version": "0.1.0", "tzdata": "2026f"}),

@@ -16,7 +16,7 @@ SIGNED = Path(__file__).with_name("signed")  # a call as its target received it
 JOBS = Path(__file__).with_name("jobs.yaml")
 NO_JOBS = Path(__file__).with_name("no-jobs.yaml")
 
-# What each command needs to end well. `up` and `down` start and stop a server; their own tests are elsewhere.
+# What each command needs to end well. The tests of those that start and stop a server or a worker are elsewhere.
 ARGUMENTS: dict[str, list[str]] = {
     "cron next": ["0 8 * * *"],
     "cron explain": ["0 8 * * *"],
@@ -54,6 +54,11 @@ ARGUMENTS: dict[str, list[str]] = {
     "dlq redrive-continue": [REDRIVE_ID],
     "dlq redrive-stop": [REDRIVE_ID],
     "dlq drop": ["--confirm", "2"],
+    "worker list": [],
+    "worker poll": ["ledger"],
+    "worker heartbeat": [RUN_ID, "--epoch", "1"],
+    "worker complete": [RUN_ID, "--epoch", "1", "--outcome", "succeeded"],
+    "worker release": [RUN_ID, "--epoch", "1"],
     "sim run": ["--seed", "7", "--hours", "0.02", "--jobs", "2"],
     "sim swarm": ["--seeds", "1", "--hours", "0.02", "--jobs", "2", "--workers", "1"],
     "sim replay": [str(Path(__file__).with_name("history.jsonl"))],
@@ -81,7 +86,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "config path": [],
     "config edit": [],
 }
-SERVERS = ("up", "down")
+SERVERS = ("up", "down", "worker run", "worker exec")
 
 
 def walk() -> Iterator[tuple[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from schedkit.testing import FakeServer
 from schedkit.worker import Cancelled, Fail, Retry, Superseded, Task, Worker
 from tests.e2e.processes import until
+from tests.worker.jobs import due_now, ended, job
 
 SOON_S = 30.0
 
@@ -46,33 +47,6 @@ def serving(*workers: Worker) -> Iterator[None]:
         thread.join()
 
 
-def job(server: FakeServer, queue: str, payload: Any = None, **fields: Any) -> Callable[[], dict[str, Any]]:
-    """Create a job that is due now; gives a function that reads its run, once there is one."""
-    target = {"type": "TASK_QUEUE", "task_queue": queue} | fields.pop("target", {})
-    now = {"type": "ONCE", "run_at": "2020-01-01T00:00:00Z"} if False else due_now()
-    made = server.client.create_job({"schedule": now, "target": target, "payload": payload} | fields).job
-
-    def run() -> dict[str, Any]:
-        found: dict[str, Any] = until(lambda: next(iter(server.client.job_runs(made["job_id"])["items"]), None), "run")
-        return found
-
-    return run
-
-
-def due_now() -> dict[str, Any]:
-    return {"type": "ONCE", "run_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-
-
-def ended(run: Callable[[], dict[str, Any]], *states: str) -> dict[str, Any]:
-    """The run, when it is in one of these states."""
-
-    def look() -> dict[str, Any] | None:
-        found = run()
-        return found if found["status"] in states else None
-
-    return until(look, f"run in {states}")
-
-
 def test_a_function_gets_the_payload_as_arguments_and_its_result_is_recorded(server: FakeServer) -> None:
     worker = Worker("args", url=server.url)
 
@@ -80,7 +54,7 @@ def test_a_function_gets_the_payload_as_arguments_and_its_result_is_recorded(ser
     def rebuild(task: Task, ledger: str, rows: int = 3) -> dict[str, Any]:
         return {"ledger": ledger, "rows": rows, "key": task.idempotency_key}
 
-    run = job(server, "args", {"ledger": "EU-2"})
+    run = job(server.client, "args", {"ledger": "EU-2"})
     with serving(worker):
         done = ended(run, "SUCCEEDED")
     assert done["result"] == f'{{"ledger":"EU-2","rows":3,"key":"{done["run_id"]}"}}'
@@ -97,7 +71,7 @@ def test_a_coroutine_function_runs_on_the_loop_of_its_worker(server: FakeServer)
         await asyncio.sleep(0)
         return "fetched"
 
-    run = job(server, "async")
+    run = job(server.client, "async")
     with serving(worker):
         assert ended(run, "SUCCEEDED")["result"] == '"fetched"'
     assert threads != ["schedkit-courier"]
@@ -119,7 +93,7 @@ def test_a_payload_that_does_not_fit_fails_at_once_and_says_why(server: FakeServ
     def rebuild(task: Task, ledger: str) -> None:
         raise AssertionError("not called")
 
-    run = job(server, "misfit", payload)
+    run = job(server.client, "misfit", payload)
     with serving(worker):
         failed = ended(run, "FAILED")
     assert failed["reason"] == "PERMANENT_FAILURE"
@@ -144,7 +118,7 @@ def test_what_a_function_raises_decides_whether_it_is_tried_again(server: FakeSe
                 raise RuntimeError("oops")
 
     policy = {"max_attempts": 3, "initial_backoff_seconds": 0, "max_backoff_seconds": 0}
-    runs = {how: job(server, "raises", {"how": how}, retry_policy=policy) for how in ("retry", "fail", "error")}
+    runs = {how: job(server.client, "raises", {"how": how}, retry_policy=policy) for how in ("retry", "fail", "error")}
     with serving(worker):
         assert ended(runs["retry"], "SUCCEEDED")["attempts"][0]["error"] == "not yet"
         assert ended(runs["error"], "SUCCEEDED")["attempts"][0]["error"] == "RuntimeError: oops"
@@ -163,8 +137,8 @@ def test_the_type_of_a_task_picks_its_function(server: FakeServer) -> None:
     def refund(task: Task) -> str:
         return "refunded"
 
-    runs = [job(server, "types", target={"task_type": kind}) for kind in ("CHARGE", "refund")]
-    lost = job(server, "types", target={"task_type": "ship"}, retry_policy={"max_attempts": 1})
+    runs = [job(server.client, "types", target={"task_type": kind}) for kind in ("CHARGE", "refund")]
+    lost = job(server.client, "types", target={"task_type": "ship"}, retry_policy={"max_attempts": 1})
     with serving(worker):
         assert [ended(run, "SUCCEEDED")["result"] for run in runs] == ['"charged"', '"refunded"']
         assert "no function for 'ship'" in ended(lost, "FAILED")["attempts"][0]["error"]
@@ -185,7 +159,7 @@ def test_a_cancelled_run_stops_its_function_at_its_next_check(server: FakeServer
             stopped.append(str(error))
             raise
 
-    run = job(server, "cancel", target={"lease_seconds": 5})
+    run = job(server.client, "cancel", target={"lease_seconds": 5})
     with serving(worker):
         assert began.wait(SOON_S)
         server.client.cancel_run(run()["run_id"])
@@ -205,7 +179,7 @@ def test_a_coroutine_is_cancelled_where_it_waits(server: FakeServer) -> None:
         finally:
             cleaned.set()
 
-    run = job(server, "acancel", target={"lease_seconds": 5})
+    run = job(server.client, "acancel", target={"lease_seconds": 5})
     with serving(worker):
         assert began.wait(SOON_S)
         server.client.cancel_run(run()["run_id"])
@@ -229,7 +203,7 @@ def test_a_function_whose_run_has_ended_otherwise_is_superseded_and_its_result_i
             seen.append("superseded")
             return "too late"
 
-    run = job(server, "superseded", target={"lease_seconds": 5})
+    run = job(server.client, "superseded", target={"lease_seconds": 5})
     with serving(worker):
         assert began.wait(SOON_S)
         body = {"epoch": 1, "outcome": "SUCCEEDED", "result": "by another"}
@@ -250,7 +224,7 @@ def test_progress_reaches_the_next_attempt(server: FakeServer) -> None:
             raise Retry("go on")
 
     policy = {"max_attempts": 3, "initial_backoff_seconds": 0, "max_backoff_seconds": 0}
-    run = job(server, "progress", retry_policy=policy)
+    run = job(server.client, "progress", retry_policy=policy)
     with serving(worker):
         ended(run, "SUCCEEDED")
     assert found == [{}, {"rows": 10}, {"rows": 20}]
@@ -269,8 +243,8 @@ def test_a_function_that_blocks_keeps_its_lease_and_one_that_stalls_does_not(ser
         return "lived" if not release.wait(7) else "?"
 
     short = {"lease_seconds": 5, "task_type": "silent"}
-    stalled = job(server, "stalls", target=short, retry_policy={"max_attempts": 1})
-    blocked = job(server, "stalls", target=short | {"task_type": "blocks"})
+    stalled = job(server.client, "stalls", target=short, retry_policy={"max_attempts": 1})
+    blocked = job(server.client, "stalls", target=short | {"task_type": "blocks"})
     with serving(worker):
         assert ended(stalled, "FAILED")["attempts"][0]["error"].startswith("it stalled: it said nothing for 1 s")
         done = ended(blocked, "SUCCEEDED")
@@ -287,7 +261,7 @@ def test_a_worker_that_ends_gives_back_what_it_could_not_finish(server: FakeServ
         began.set()
         await asyncio.Event().wait()
 
-    run = job(server, "drain")
+    run = job(server.client, "drain")
     with serving(worker):
         assert began.wait(SOON_S)
     back = run()
@@ -318,3 +292,37 @@ def test_a_scheduler_that_refuses_for_good_ends_the_worker(server: FakeServer) -
     worker.task("work")(lambda task: None)
     with pytest.raises(Exception, match="task_queue"):
         asyncio.run(worker.serve(asyncio.Event()))
+
+
+def test_results_that_are_too_large_together_are_reported_one_by_one(server: FakeServer) -> None:
+    """One of a batch must not make its neighbours look superseded."""
+    worker = Worker("large", url=server.url, concurrency=20)
+    together = threading.Barrier(20)
+
+    @worker.task
+    def work(task: Task, size: int) -> str:
+        together.wait(SOON_S)
+        return "x" * size
+
+    runs = [job(server.client, "large", {"size": size}) for size in [20_000] * 19 + [300_000]]
+    with serving(worker):
+        done = [ended(run, "SUCCEEDED") for run in runs]
+    assert [run["epoch"] for run in done] == [1] * 20
+    assert [len(run["result"] or "") for run in done] == [4_096] * 19 + [0]
+
+
+@pytest.mark.parametrize("rows", [float("nan"), "x" * 5_000, "\ud800", {1, 2}])
+def test_progress_that_no_scheduler_would_take_is_refused_at_once(server: FakeServer, rows: Any) -> None:
+    worker = Worker("refused", url=server.url)
+
+    @worker.task
+    def work(task: Task) -> str:
+        try:
+            task.progress(rows=rows)
+        except ValueError:
+            return "refused"
+        return "taken"
+
+    run = job(server.client, "refused")
+    with serving(worker):
+        assert ended(run, "SUCCEEDED")["result"] == '"refused"'
