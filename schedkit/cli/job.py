@@ -44,6 +44,7 @@ def list_jobs(
         str | None, Option("--state", metavar="S,S", help="active, paused, running, done, failed, cancelled.")
     ] = None,
     target: Annotated[str | None, Option("--target", metavar="T", help="Whose target has this text.")] = None,
+    queue: Annotated[str | None, Option("--queue", metavar="Q", help="Whose runs wait in this task queue.")] = None,
     priority: Annotated[str | None, Option("--priority", metavar="P", help="Of this priority.")] = None,
     due_within: Annotated[str | None, Option("--due-within", metavar="10m", help="Due this soon.")] = None,
     search: Annotated[str | None, Option("--search", metavar="TEXT", help="In name, description or id.")] = None,
@@ -71,6 +72,7 @@ def list_jobs(
             "labels": values.pairs(listing.label, "--label"),
             "due_before": rfc3339(values.now_ms() + values.duration_ms(due_within)) if due_within else None,
             "managed_by": managed_by,
+            "task_queue": queue,
         }
         local = any(value is not None for value in (target, wanted, search))
         page_of = jobpages.with_a_run(me.client, listing) if "running" in states else me.client.list_jobs
@@ -79,6 +81,7 @@ def list_jobs(
             listing,
             state=state,
             target=target,
+            queue=queue,
             priority=priority,
             due_within=due_within,
             search=search,
@@ -129,6 +132,7 @@ def create_job(
     Examples:
       schedkit job create --name report --cron "0 8 * * *" --tz America/New_York --target demo-echo
       schedkit job create --name tea --in 30s --target demo-echo --payload '{"say":"tea is ready"}'
+      schedkit job create --name rebuild --cron @daily --queue ledger --run-timeout 3h
     """
     body = jobspec.body(spec, zone=me.zone, now=values.now_ms())
     if paused:

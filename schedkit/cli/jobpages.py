@@ -124,6 +124,7 @@ def job_page(me: Invocation, job: Doc, runs: int) -> One:
         *([("window", _window(job))] if job.get("dispatch_window_seconds") else []),
         ("target", target_text(job)),
         *([("signed", signed)] if (signed := show.auth((job.get("target") or {}).get("auth"))) else []),
+        *([("lease", _lease(job["target"]))] if "lease_seconds" in (job.get("target") or {}) else []),
         ("payload", raw(job.get("payload")) or DASH),
         ("priority", raw(job.get("priority"))),
         ("retries", _retries(retry)),
@@ -138,8 +139,20 @@ def job_page(me: Invocation, job: Doc, runs: int) -> One:
     ]
     recent = (job.get("recent_runs") or [])[:runs]
     if recent:
-        lines += ["", "last runs", *(f"  {run_line({'job_name': called(job), **run}, zone)}" for run in recent)]
+        lines += ["", "last runs", *(f"  {run_line({**_known(job), **run}, zone)}" for run in recent)]
     return One(SCHEMA, job, lines, "job_id")
+
+
+def _known(job: Doc) -> Doc:
+    """What the lines of a job's runs say of the job."""
+    return {"job_name": called(job), "task_queue": (job.get("target") or {}).get("task_queue")}
+
+
+def _lease(target: Doc) -> str:
+    """`30s from each heartbeat, 3h in all`."""
+    timeout_s = target.get("timeout_seconds")
+    total = f", {show.seconds(timeout_s)} in all" if timeout_s is not None else ""
+    return f"{show.seconds(target['lease_seconds'])} from each heartbeat{total}"
 
 
 def nothing_next(job: Doc) -> str:
@@ -183,6 +196,7 @@ def created_page(me: Invocation, job: Doc, asked_target: str | None, *, replayed
     zone, now, name = zone_of(me, job), now_ms(), called(job)
     schedule, at = job.get("schedule") or {}, job.get("next_run_at")
     once = schedule.get("type") == "ONCE"
+    waits = (job.get("target") or {}).get("task_queue")
     ident = f" ({job['job_id']})" if job.get("name") else ""
     lines = [f"{'already created' if replayed else 'created'} job {name}{ident} in {me.context.name}"]
     if at:
@@ -196,11 +210,13 @@ def created_page(me: Invocation, job: Doc, asked_target: str | None, *, replayed
     lines += _called_lines(job, asked_target)
     if at:
         key = f"{job['job_id']}:{at}"
-        lines.append(f"  key       {key}   the target gets it as Idempotency-Key, the same on each retry")
+        gets = "the worker gets it with the task" if waits else "the target gets it as Idempotency-Key"
+        lines.append(f"  key       {key}   {gets}, the same on each retry")
     if job.get("status") == "PAUSED":
         lines.append(f"next:  schedkit job resume {name}      schedkit job show {name}")
     else:
-        lines.append(f"next:  schedkit job runs {name} -w      schedkit job cancel {name}")
+        does = f"schedkit worker list --queue {waits}" if waits else f"schedkit job cancel {name}"
+        lines.append(f"next:  schedkit job runs {name} -w      {does}")
     return One(SCHEMA, job, [show.line(text) for text in lines], "job_id", exact=True)
 
 

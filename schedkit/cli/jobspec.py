@@ -2,7 +2,8 @@
 
 --cron "0 8 * * *" --tz America/New_York   →   {"schedule": {"type": "CRON", …}}
 --every 10m    --at 09:00    --in 30s          exactly one of the four makes a schedule
---target demo-echo | https://host/path         a registered name, or a URL
+--target demo-echo | https://host/path         a registered name, or a URL: it is called
+--queue ledger-rebuild --task-type CHARGE      or its runs wait in a task queue for a worker
 """
 
 from __future__ import annotations
@@ -60,8 +61,15 @@ class Spec:
     hmac_previous_ref: Annotated[
         str | None, Option("--hmac-previous-ref", metavar="REF", help="With the old secret too, while it is replaced.")
     ] = None
+    queue: Annotated[str | None, Option("--queue", metavar="Q", help="Instead of a target: wait for a worker.")] = None
+    task_type: Annotated[str | None, Option("--task-type", metavar="T", help="Which function of the worker.")] = None
+    lease: Annotated[
+        str | None, Option("--lease", metavar="30s", help="A worker that is silent for so long loses the run.")
+    ] = None
     payload: Annotated[str | None, Option("--payload", metavar="JSON", help="JSON, @FILE, or - for stdin.")] = None
-    run_timeout: Annotated[str | None, Option("--run-timeout", metavar="30s", help="Bound of one call.")] = None
+    run_timeout: Annotated[str | None, Option("--run-timeout", metavar="30s", help="Bound of one call, or task.")] = (
+        None
+    )
     priority: Annotated[str | None, Option("--priority", metavar="P", help="critical, high, default or low.")] = None
     window: Annotated[str | None, Option("--window", metavar="5m", help="May start anywhere in this long.")] = None
     strict: Annotated[bool, Option("--strict", help="No window: at its second.")] = False
@@ -190,7 +198,44 @@ def clock_changes(text: str | None) -> dict[str, str]:
     return found
 
 
+_CALL: Final = ("target", "path", "method", "header", "hmac_secret_ref", "hmac_previous_ref")
+_TASK: Final = ("queue", "task_type", "lease")
+
+
 def _target(spec: Spec, before: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A call, or a task queue; half of one is completed by the target as it stands, where that is of the same kind."""
+    calls, waits = (
+        [f"--{name.replace('_', '-')}" for name in kind if getattr(spec, name) is not None] for kind in (_CALL, _TASK)
+    )
+    if calls and waits:
+        told = f"a job is called, or waits for a worker: give one of {calls[0]} and {waits[0]}"
+        raise InvalidInput(Reason.INVALID_ARGUMENT, told, field=waits[0])
+    queued = before if before is not None and before.get("type") == "TASK_QUEUE" else None
+    if waits or (queued and not calls):
+        return _task_queue(spec, queued)
+    if queued and spec.target is None:
+        told = f"{calls[0]} is for a job that is called, and this one waits in {queued['task_queue']}"
+        raise InvalidInput(Reason.INVALID_ARGUMENT, told, fix=["say --target too"], field=calls[0])
+    return _call(spec, None if queued else before)
+
+
+def _task_queue(spec: Spec, before: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    said = {
+        "task_queue": spec.queue,
+        "task_type": spec.task_type,
+        "lease_seconds": _seconds(spec.lease, "--lease"),
+        "timeout_seconds": _seconds(spec.run_timeout, "--run-timeout"),
+    }
+    found = {name: value for name, value in said.items() if value is not None}
+    if not found:
+        return None
+    if spec.queue is None and before is None:
+        told = "--task-type and --lease are for a job that waits for a worker: say which --queue"
+        raise InvalidInput(Reason.INVALID_ARGUMENT, told, field="--queue")
+    return {"type": "TASK_QUEUE", **(before or {}), **found}
+
+
+def _call(spec: Spec, before: Mapping[str, Any] | None) -> dict[str, Any] | None:
     parts: dict[str, Any] = {}
     if spec.method is not None:
         parts["method"] = spec.method.upper()
@@ -204,7 +249,7 @@ def _target(spec: Spec, before: Mapping[str, Any] | None) -> dict[str, Any] | No
         if before is None:
             raise InvalidInput(
                 Reason.INVALID_ARGUMENT,
-                "a job needs a target: --target NAME or --target https://host/path",
+                "a job needs a target: --target NAME or --target https://host/path; or --queue NAME, for workers",
                 fix=["schedkit job create --name tea --in 30s --target demo-echo"],
                 field="target",
             )

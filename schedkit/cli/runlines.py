@@ -56,7 +56,7 @@ class RunLines:
         tried = run.status is RunStatus.RETRY_WAIT or len(run.attempts) > 1
         when = f"try {last.attempt} of {job['retry_policy']['max_attempts']}" if tried else _when(job["schedule"])
         name = (run.job_name or run.job_id)[:24]
-        where = job["target"].get("target_id") or job["target"].get("url", "")
+        where = job["target"].get("target_id") or job["target"].get("url") or show.target(job["target"])
         said = _said(run, last, now)
         return f"{_clock(now, self.zone)}  {_word_for(run):<6} {name:<12} {when:<13} {where:<12} {said}"
 
@@ -88,7 +88,12 @@ def _when(schedule: dict[str, Any]) -> str:
 
 def _said(run: Run, last: Attempt, now: Instant) -> str:
     took = show.span((last.finished_at or now) - last.started_at)
-    answer = str(last.http_status) if last.http_status is not None else (last.error or "no answer")
+    silent = (
+        "done"
+        if run.task_queue and run.status in (RunStatus.SUCCEEDED, RunStatus.SUCCEEDED_AFTER_CANCEL)
+        else "no answer"
+    )
+    answer = str(last.http_status) if last.http_status is not None else (last.error or silent)
     match run.status:
         case RunStatus.RETRY_WAIT:
             return f"{answer}, again in {show.span((run.not_before or now) - now)}"

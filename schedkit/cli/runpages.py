@@ -53,6 +53,12 @@ def tries(run: Doc) -> int:
     return len(run["attempts"]) if "attempts" in run else max(0, attempt - 1)
 
 
+def waits_since(run: Doc) -> str | None:
+    """Since when it has been waiting in its task queue for its first worker; None where it is not."""
+    waits = run.get("status") == "RETRY_WAIT" and run.get("task_queue") and run.get("attempt") == 1
+    return str(run.get("not_before") or run.get("scheduled_for")) if waits else None
+
+
 def _standing(run: Doc) -> str:
     """Its status, and that it was asked to stop while it has not."""
     status = raw(run.get("status"))
@@ -73,7 +79,7 @@ def ending(run: Doc) -> str:
     text = " ".join(part for part in parts if part)
     if text and took_ms(run) is not None and not last.get("error"):
         text += f" in {_took(run)}"
-    return text or raw(run.get("reason")) or DASH
+    return text or raw(run.get("reason")) or ("waits for a worker" if waits_since(run) else DASH)
 
 
 def run_items(me: Invocation, items: list[Doc], cursor: str | None, empty: str) -> Items:
@@ -92,6 +98,7 @@ def run_items(me: Invocation, items: list[Doc], cursor: str | None, empty: str) 
         Column("EPOCH", "epoch", right=True, wide=True),
         Column("PRIORITY", "priority", wide=True),
         Column("OWNER", "lease_owner", lambda run: raw(run.get("lease_owner")) or DASH, wide=True),
+        Column("QUEUE", "task_queue", lambda run: show.task_queue(run) or DASH, wide=True),
         Column("FINISHED", "finished_at", lambda run: show.stamp(run.get("finished_at"), me.zone), wide=True),
     )
     return Items(SCHEMA, items, columns, "run_id", empty, cursor, lists.more(cursor))
@@ -101,7 +108,7 @@ def run_line(run: Doc, zone: str | None, *, dated: bool = True) -> str:
     """`23:40:05.003 +02:00  ok     hello         200 in 4 ms, 3 ms after its time`"""
     at = parse_rfc3339(str(run.get("finished_at") or run.get("started_at") or run.get("scheduled_for")))
     clock = show.stamp(rfc3339(at), zone) if dated else show.clock(at, zone)
-    word = SHORT.get(raw(run.get("status")), raw(run.get("status")))
+    word = "waits" if waits_since(run) else SHORT.get(raw(run.get("status")), raw(run.get("status")))
     again = f"try {tries(run)}, " if tries(run) > 1 else ""
     lag = f", {show.span(run['lag_ms'])} after its time" if run.get("lag_ms") is not None else ""
     return show.line(f"{clock}  {word:<5}  {called(run):<12}  {again}{ending(run)}{lag}")
@@ -109,6 +116,7 @@ def run_line(run: Doc, zone: str | None, *, dated: bool = True) -> str:
 
 def run_page(run: Doc, zone: str | None, *, response: bool) -> One:
     """One run: where it stands, who holds it, and each attempt."""
+    waited = waits_since(run)
     wanted = (
         ("run id", run.get("run_id")),
         ("job", f"{called(run)} ({run.get('job_id')})" if run.get("job_name") else run.get("job_id")),
@@ -119,11 +127,14 @@ def run_page(run: Doc, zone: str | None, *, response: bool) -> One:
         ("finished", show.stamp(run.get("finished_at"), zone)),
         ("late", None if run.get("lag_ms") is None else show.span(run["lag_ms"])),
         ("priority", run.get("priority")),
+        ("queue", show.task_queue(run)),
         ("epoch", run.get("epoch")),
         ("attempt", tries(run)),
-        ("owner", run.get("lease_owner")),
+        ("worker" if run.get("task_queue") else "owner", run.get("lease_owner")),
         ("lease ends", show.stamp(run["lease_expires_at"], zone) if run.get("lease_expires_at") else None),
-        ("next try", show.stamp(run["not_before"], zone) if run.get("not_before") else None),
+        ("progress", run.get("progress")),
+        ("waits", f"for a worker since {show.stamp(waited, zone)}" if waited else None),
+        ("next try", show.stamp(run["not_before"], zone) if run.get("not_before") and not waited else None),
         ("asked", _asked(run)),
         ("key", run.get("run_id")),
     )

@@ -145,7 +145,9 @@ def short_schedule(spec: Mapping[str, Any]) -> str:
 
 
 def target(spec: Mapping[str, Any]) -> str:
-    """`POST http://…`, or the id of a registered one."""
+    """`POST http://…`, or the id of a registered one; `queue ledger (CHARGE)` for what waits for a worker."""
+    if spec.get("type") == "TASK_QUEUE" or spec.get("task_queue"):
+        return f"queue {task_queue(spec)}"
     url = spec.get("url") or str(spec.get("target_id", "")) + str(spec.get("path", ""))
     return f"{spec.get('method', 'POST')} {url}"
 
@@ -156,6 +158,12 @@ def auth(spec: Mapping[str, Any] | None) -> str:
         return ""
     before = f", and with {spec['previous_secret_ref']} before it" if spec.get("previous_secret_ref") else ""
     return f"{spec.get('type')} with {spec.get('secret_ref')}{before}"
+
+
+def task_queue(found: Mapping[str, Any]) -> str:
+    """`ledger (CHARGE)`: the queue of a target or a run, and the type of its tasks; empty where there is none."""
+    kind = f" ({found['task_type']})" if found.get("task_type") else ""
+    return f"{found['task_queue']}{kind}" if found.get("task_queue") else ""
 
 
 def pairs(labels: Mapping[str, str] | None) -> str:

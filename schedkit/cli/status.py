@@ -117,7 +117,17 @@ def _runs(snapshot: Doc) -> list[Line]:
 
 
 def _safety(snapshot: Doc) -> list[Line]:
-    return [("dead letters", f"{snapshot.get('dead_letters', 0):,}")]
+    return [("dead letters", f"{snapshot.get('dead_letters', 0):,}"), *_reaper(snapshot)]
+
+
+def _reaper(snapshot: Doc) -> list[Line]:
+    """What workers hold, and what was taken from those that were lost; nothing where no worker ever had anything."""
+    reaper = snapshot.get("reaper") or {}
+    if not any(reaper.get(name) for name in ("live", "expired", "reclaimed")):
+        return []
+    text = f"{count(reaper['live'], 'run')} with workers, {reaper['expired']:,} of lost ones, "
+    text += f"{reaper['reclaimed']:,} given to others"
+    return [("reaper", f"{text}; it waits: {reaper['suspended']}" if reaper.get("suspended") else text)]
 
 
 def _alerts(snapshot: Doc) -> list[Line]:

@@ -35,6 +35,7 @@ SCHEMA: Final = "schedkit.worker/v1"
 TASK_SCHEMA: Final = "schedkit.task/v1"
 LEASE_SCHEMA: Final = "schedkit.lease/v1"
 STALE_AFTER_MS: Final = 60 * SECOND_MS  # a worker that lives polls every 20 s at least
+LEAST_BEAT_S: Final = 0.1
 LONGEST_POLL_MS: Final = 20 * SECOND_MS
 OUTCOMES: Final = ("SUCCEEDED", "FAILED", "CANCELLED")
 
@@ -59,9 +60,9 @@ def run_worker(
       schedkit worker run worker:w --concurrency 4 --reload
     """
     from schedkit.cli import working
-    from schedkit.cli.tasklines import TaskLines
 
     me.writable()
+    drain_s = None if drain_timeout is None else _seconds(drain_timeout, "--drain-timeout")
     try:
         worker = working.load(module)
     except Refusal as refusal:
@@ -70,21 +71,10 @@ def run_worker(
         return working.wait_for_a_remedy(me, refusal)
     worker.queue = queue or worker.queue
     worker.concurrency = concurrency or worker.concurrency
-    if drain_timeout is not None:
-        worker.drain_timeout_s = values.duration_ms(drain_timeout, "--drain-timeout") / SECOND_MS
+    worker.drain_timeout_s = worker.drain_timeout_s if drain_s is None else drain_s
     if worker.url is None or "context" in me.given:  # what the module says stands, unless this line says otherwise
         worker.url, worker.token = me.context.url, me.token
-    lines = TaskLines(me)
-    me.say(_first_line(worker.worker_id, worker.queue, ", ".join(worker.functions), worker.concurrency, worker.url))
-    try:
-        working.work(
-            me,
-            lambda stop: worker.serve(stop, told=lines.told),
-            worker.drain_timeout_s,
-            working.imported if reload else None,
-        )
-    finally:
-        lines.close()
+    working.functions(me, worker, reload=reload)
 
 
 @verb(app, "exec")
@@ -117,57 +107,30 @@ def exec_worker(
       schedkit worker exec ledger-rebuild -- ./rebuild.sh
       schedkit worker exec shell --shell --concurrency 4
     """
+    from functools import partial
+
     from schedkit.cli import working
-    from schedkit.cli.tasklines import TaskLines
-    from schedkit.client import AsyncClient
-    from schedkit.worker import default_worker_id, warden
-    from schedkit.worker.courier import PATIENCE_S
     from schedkit.worker.program import Payload, Program
-    from schedkit.worker.station import Station
 
     me.writable()
     command = _command(queue, cmd, shell)
-    means = Payload(values.choice(payload, [word.value for word in Payload], "--payload"))
-    exits = _exits(retry_exit)
-    grace_s, drain_s = (
-        _seconds(text, flag) for text, flag in ((kill_grace, "--kill-grace"), (drain_timeout, "--drain-timeout"))
-    )
-    timeout_s = None if timeout is None else _seconds(timeout, "--timeout")
-    beat_s = None if heartbeat is None else max(0.1, _seconds(heartbeat, "--heartbeat"))
-    url, token, worker_id = me.context.url, me.token, default_worker_id()
-    lines, guard = TaskLines(me), warden.start()
-    program = Program(
+    program = partial(
+        Program,
         command=command,
-        warden=guard,
-        output=lines.output,
-        payload=means,
-        retry_exits=exits,
-        kill_grace_s=grace_s,
-        timeout_s=timeout_s,
+        payload=Payload(values.choice(payload, [word.value for word in Payload], "--payload")),
+        retry_exits=_exits(retry_exit),
+        kill_grace_s=_seconds(kill_grace, "--kill-grace"),
+        timeout_s=None if timeout is None else _seconds(timeout, "--timeout"),
     )
-    station = Station(
-        queue=queue,
-        worker_id=worker_id,
+    working.programs(
+        me,
+        queue,
+        program,
+        doing=" ".join(command) if command else "the payload's own command",
         concurrency=concurrency,
-        drain_timeout_s=drain_s,
-        client=lambda: AsyncClient(url, token, timeout_s=PATIENCE_S),
-        perform=program.perform,
-        limits_of=program.limits_of,
-        told=lines.told,
-        beat_every_s=beat_s,
+        drain_timeout_s=_seconds(drain_timeout, "--drain-timeout"),
+        beat_every_s=None if heartbeat is None else max(LEAST_BEAT_S, _seconds(heartbeat, "--heartbeat")),
     )
-    me.say(
-        _first_line(worker_id, queue, "the payload's command" if shell else " ".join(command or ()), concurrency, url)
-    )
-    try:
-        working.work(me, station.serve, drain_s)
-    finally:
-        lines.close()
-        guard.close()
-
-
-def _first_line(worker_id: str, queue: str, doing: str, concurrency: int, url: str) -> str:
-    return f"{worker_id} waiting on {queue} at {url}: {doing} ({concurrency} at once)   ctrl+c stops"
 
 
 def _command(queue: str, cmd: list[str] | None, shell: bool) -> list[str] | None:

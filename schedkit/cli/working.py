@@ -13,6 +13,7 @@ import importlib
 import logging
 import os
 import sys
+import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from logging.handlers import QueueHandler, QueueListener
@@ -23,10 +24,12 @@ from typing import TYPE_CHECKING, Any, Final
 from schedkit.cli.failures import Code, ExitCode, Refusal, report
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.show import compact, count
+from schedkit.cli.tasklines import TaskLines
 from schedkit.model.time import SECOND_MS
 
 if TYPE_CHECKING:
     from schedkit.worker import Worker
+    from schedkit.worker.program import Program
 
 LOOK_EVERY_S: Final = 0.3
 MOST_FILES: Final = 2_000
@@ -34,24 +37,73 @@ MOST_FILES: Final = 2_000
 Serve = Callable[[asyncio.Event], Awaitable[int]]
 
 
-def work(me: Invocation, serve: Serve, drain_timeout_s: float, watching: Callable[[], set[Path]] | None = None) -> None:
-    """Serve until a signal, or, with files to watch, until one of them changes; then this command starts anew."""
-    changed = asyncio.run(_until_told(me, serve, drain_timeout_s, watching))
+def functions(me: Invocation, worker: Worker, *, reload: bool) -> None:
+    """Do the tasks of a queue by a worker's functions."""
+    doing = ", ".join(worker.functions)
+    _greet(me, worker.worker_id, worker.queue, worker.url or "", doing, worker.concurrency)
+    lines = TaskLines(me)
+    try:
+        changed = _work(me, lambda stop: worker.serve(stop, told=lines.told), worker.drain_timeout_s, reload=reload)
+    finally:
+        lines.close()
     if changed is not None:
-        me.say(f"{changed} changed: starting anew")
-        again(me)
+        again(me, changed)
 
 
-async def _until_told(
-    me: Invocation, serve: Serve, drain_timeout_s: float, watching: Callable[[], set[Path]] | None
-) -> Path | None:
-    """The file that changed, or None where it was told to stop."""
+def programs(
+    me: Invocation,
+    queue: str,
+    program: Callable[..., Program],
+    *,
+    doing: str,
+    concurrency: int,
+    drain_timeout_s: float,
+    beat_every_s: float | None,
+) -> None:
+    """Do the tasks of a queue by a program, made with the warden and the output that it is given."""
+    from schedkit.client import AsyncClient
+    from schedkit.worker import default_worker_id, warden
+    from schedkit.worker.courier import PATIENCE_S
+    from schedkit.worker.station import Station
+
+    url, token, worker_id = me.context.url, me.token, default_worker_id()
+    _greet(me, worker_id, queue, url, doing, concurrency)
+    lines, guard = TaskLines(me), warden.start()
+    made = program(warden=guard, output=lines.output)
+    station = Station(
+        queue=queue,
+        worker_id=worker_id,
+        concurrency=concurrency,
+        drain_timeout_s=drain_timeout_s,
+        client=lambda: AsyncClient(url, token, timeout_s=PATIENCE_S),
+        perform=made.perform,
+        limits_of=made.limits_of,
+        told=lines.told,
+        beat_every_s=beat_every_s,
+    )
+    try:
+        _work(me, station.serve, drain_timeout_s)
+    finally:
+        lines.close()
+        guard.close()
+
+
+def _greet(me: Invocation, worker_id: str, queue: str, url: str, doing: str, concurrency: int) -> None:
+    me.say(f"{worker_id} waiting on {queue} at {url}: {doing} ({concurrency} at once)   ctrl+c stops")
+
+
+def _work(me: Invocation, serve: Serve, drain_timeout_s: float, *, reload: bool = False) -> Path | None:
+    """Serve until a signal, or until a file changes; returns that file, or None."""
+    return asyncio.run(_until_told(me, serve, drain_timeout_s, reload=reload))
+
+
+async def _until_told(me: Invocation, serve: Serve, drain_timeout_s: float, *, reload: bool) -> Path | None:
     from schedkit.worker.station import end_on_signals
 
     stop = asyncio.Event()
     patience = compact(drain_timeout_s * SECOND_MS)
     end_on_signals(stop, lambda: me.say(f"stopping: tasks in hand have {patience} to end; once more ends at once"))
-    watcher = asyncio.ensure_future(_changed(watching, stop)) if watching is not None else None
+    watcher = asyncio.ensure_future(_changed(imported, stop)) if reload else None
     with _logging(me):
         released = await serve(stop)
     if released:
@@ -156,13 +208,12 @@ def lying_about() -> set[Path]:
 def wait_for_a_remedy(me: Invocation, refusal: Refusal) -> None:
     """The module cannot be loaded: say so, and start anew once a file has changed."""
     report(refusal, as_json=False, color=False)
-    changed = asyncio.run(_changed(lying_about, asyncio.Event()))
-    me.say(f"{changed} changed: starting anew")
-    again(me)
+    again(me, asyncio.run(_changed(lying_about, asyncio.Event())))
 
 
-def again(me: Invocation) -> None:
+def again(me: Invocation, changed: Path) -> None:
     """This command line once more, in this process."""
+    me.say(f"{changed} changed: starting anew")
     me.close()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -174,15 +225,16 @@ def _is_source(path: Path) -> bool:
 
 
 async def _changed(watching: Callable[[], set[Path]], stop: asyncio.Event) -> Path:
-    """The first of these files that changes, appears or goes, by its path from here; `stop` is set then."""
+    """The first of these files that changes, is made or goes, by its path from here; `stop` is set then."""
+    began_ns = time.time_ns()
     before = {file: _age(file) for file in watching()}
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
         now = {file: _age(file) for file in before.keys() | watching()}
-        changed = sorted(file for file, age in now.items() if before.get(file, None if file in before else age) != age)
-        if changed:
-            stop.set()
-            return Path(os.path.relpath(changed[0]))
+        for file, age in sorted(now.items()):
+            if age != before[file] if file in before else (age or 0) > began_ns:  # an old one was only imported late
+                stop.set()
+                return Path(os.path.relpath(file))
         before = now
 
 

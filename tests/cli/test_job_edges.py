@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from schedkit.model.time import parse_rfc3339
-from tests.cli.conftest import JOB, JOB_ID, Cli, FakeServer, page, problem
+from tests.cli.conftest import JOB, JOB_ID, RUN_ID, SNAPSHOT, Cli, FakeServer, page, problem
 
 NOW = parse_rfc3339("2026-09-28T21:40:31.250Z")
 
@@ -127,3 +129,103 @@ def test_a_dry_run_and_a_create_show_the_target_alike(cli: Cli, server: FakeServ
             for more in ([], ["--dry-run"])
         ]
         assert shown[0] == shown[1]
+
+
+QUEUED = {"type": "TASK_QUEUE", "task_queue": "ledger", "task_type": None, "lease_seconds": 30, "timeout_seconds": None}
+
+
+@pytest.mark.parametrize(
+    ("flags", "target"),
+    [
+        (["--queue", "ledger"], {"type": "TASK_QUEUE", "task_queue": "ledger"}),
+        (
+            ["--queue", "ledger", "--task-type", "CHARGE", "--lease", "1m", "--run-timeout", "3h"],
+            {
+                "type": "TASK_QUEUE",
+                "task_queue": "ledger",
+                "task_type": "CHARGE",
+                "lease_seconds": 60,
+                "timeout_seconds": 10_800,
+            },
+        ),
+    ],
+)
+def test_a_job_may_wait_for_a_worker(cli: Cli, server: FakeServer, flags: list[str], target: dict[str, Any]) -> None:
+    server.answer("POST /v1/jobs", 201, {**JOB, "name": "rebuild", "target": QUEUED | target})
+    result = cli("job", "create", "--name", "rebuild", "--every", "10m", *flags)
+    assert result.exit_code == 0, result.stderr
+    assert server.last.body["target"] == target
+    assert "the worker gets it with the task, the same on each retry" in result.stdout
+    assert "schedkit worker list --queue ledger" in result.stdout
+    assert "  target    queue ledger" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--queue", "q", "--target", "demo-echo"], "give one of --target and --queue"),
+        (["--queue", "q", "--method", "PUT"], "give one of --method and --queue"),
+        (["--lease", "30s"], "say which --queue"),
+        (["--queue", "q", "--lease", "soon"], "'soon' is no duration"),
+        ([], "or --queue NAME, for workers"),
+    ],
+)
+def test_half_a_queue_or_both_kinds_of_target_are_refused(
+    cli: Cli, server: FakeServer, flags: list[str], said: str
+) -> None:
+    result = cli("job", "create", "--name", "rebuild", "--every", "10m", *flags)
+    assert result.exit_code == 9
+    assert said in result.stderr
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("before", "flags", "target"),
+    [
+        (QUEUED, ["--task-type", "CHARGE"], QUEUED | {"task_type": "CHARGE"}),
+        (QUEUED, ["--run-timeout", "3h"], QUEUED | {"timeout_seconds": 10_800}),
+        (QUEUED, ["--queue", "other"], QUEUED | {"task_queue": "other"}),
+        (QUEUED | {"timeout_seconds": 10_800}, ["--target", "demo-echo"], {"target_id": "demo-echo"}),
+        (JOB["target"], ["--queue", "ledger"], {"type": "TASK_QUEUE", "task_queue": "ledger"}),
+    ],
+)
+def test_an_update_completes_a_target_of_its_kind_and_replaces_one_of_the_other(
+    cli: Cli, server: FakeServer, before: dict[str, Any], flags: list[str], target: dict[str, Any]
+) -> None:
+    server.answer("GET /v1/jobs/digest", 200, {**JOB, "target": before})
+    assert cli("job", "update", "digest", *flags).exit_code == 0
+    assert server.of("PATCH")[-1].body == {"target": target}
+
+
+def test_an_update_of_a_call_that_is_none_says_so(cli: Cli, server: FakeServer) -> None:
+    server.answer("GET /v1/jobs/digest", 200, {**JOB, "target": QUEUED})
+    result = cli("job", "update", "digest", "--method", "PUT")
+    assert result.exit_code == 9
+    assert "--method is for a job that is called, and this one waits in ledger" in result.stderr
+    assert server.of("PATCH") == []
+
+
+def test_a_job_of_a_queue_shows_its_lease_and_its_waiting_run(cli: Cli, server: FakeServer) -> None:
+    waiting = {"run_id": RUN_ID, "scheduled_for": "2026-09-28T12:00:00Z", "status": "RETRY_WAIT", "attempt": 1}
+    job = {**JOB, "target": QUEUED | {"timeout_seconds": 10_800}, "recent_runs": [waiting]}
+    server.answer("GET /v1/jobs/digest", 200, job)
+    shown = cli("job", "show", "digest").stdout
+    assert "target\tqueue ledger\n" in shown
+    assert "lease\t30s from each heartbeat, 3h in all\n" in shown
+    assert "waits  digest        waits for a worker\n" in shown
+
+
+def test_a_list_is_narrowed_to_a_queue_by_the_server(cli: Cli, server: FakeServer) -> None:
+    server.answer("GET /v1/jobs", 200, page())
+    assert "no jobs match (queue ledger)" in cli("job", "list", "--queue", "ledger").stderr
+    assert server.last.query["task_queue"] == ["ledger"]
+
+
+def test_the_status_says_what_workers_hold_and_why_the_reaper_waits(cli: Cli, server: FakeServer) -> None:
+    assert "reaper" not in cli("status").stdout
+    reaper = {"live": 12, "expired": 2, "reclaimed": 1, "suspended": None}
+    server.answer("GET /v1/ops/snapshot", 200, {**SNAPSHOT, "reaper": reaper})
+    assert "reaper\t12 runs with workers, 2 of lost ones, 1 given to others\n" in cli("status").stdout
+    waits = {**reaper, "suspended": "no worker has been heard of for 30 s"}
+    server.answer("GET /v1/ops/snapshot", 200, {**SNAPSHOT, "reaper": waits})
+    assert "; it waits: no worker has been heard of for 30 s\n" in cli("status", "--section", "safety").stdout

@@ -242,4 +242,4 @@ def test_a_run_of_a_queue_shows_where_it_is(cli: Cli, server: FakeServer) -> Non
     assert 'progress\t{"rows": 3}\n' in shown
     assert "waits" not in shown
     server.answer("GET /v1/runs", 200, page(waits))
-    assert "waits for a worker since 12:00:00" in cli("run", "list", "--utc").stdout
+    assert "waits for a worker" in cli("run", "list", "--utc").stdout

@@ -22,6 +22,7 @@ from schedkit.worker.program import Payload, Program
 from schedkit.worker.station import Station
 from tests.e2e.processes import until
 from tests.worker.jobs import ended, job
+from tests.worker.pids import gone, lives, pids_in
 
 SHORT = {"lease_seconds": 5}
 AT_ONCE = {"max_attempts": 3, "initial_backoff_seconds": 0, "max_backoff_seconds": 0}
@@ -95,28 +96,6 @@ def performed(program: Program, payload: Any = None, **doc: Any) -> Any:
         return await program.perform(Held(known | doc, began_at=0.0, beat_at=0.0, seen_at=0.0))
 
     return asyncio.run(perform())
-
-
-def lives(pid: int) -> bool:
-    """Whether this process runs; one that has ended and was not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def pids_in(file: Path, count: int) -> list[int]:
-    """The process ids that a script wrote there, once there are so many."""
-
-    def look() -> list[int] | None:
-        found = file.read_text().split() if file.exists() else []
-        return [int(pid) for pid in found] if len(found) == count else None
-
-    return until(look, f"{count} process ids")
-
-
-def gone(pids: Sequence[int]) -> None:
-    until(lambda: not any(map(lives, pids)) or None, f"end of {pids}")
 
 
 def test_a_program_finds_its_run_in_its_environment(guard: warden.Warden) -> None:
