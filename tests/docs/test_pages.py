@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def test_a_stale_page_is_named(
 
 @pytest.mark.parametrize("page", RUN, ids=name)
 def test_every_command_of_a_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
+    shutil.copy(ROOT / "examples" / "worker.py", tmp_path)  # which docs/workers.md tells its reader to save
     with up(tmp_path, env=SECRETS) as scheduler:
         for command in commands(page):
             check(command, scheduler, page)

@@ -1,0 +1,49 @@
+"""The worker of the docs does its work once, whatever happens in between."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.worker import rebuild
+from schedkit.target import StaleEpoch
+from schedkit.testing import run_twice
+from schedkit.worker import Fail
+from tests.docs.console import ROOT, blocks
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def rebuilt() -> list[Any]:
+    with closing(sqlite3.connect("ledger.db")) as db:
+        return db.execute("select * from rebuilt").fetchall()
+
+
+def test_a_second_run_of_the_same_key_changes_nothing() -> None:
+    twice = run_twice(rebuild, {"ledger": "EU"}, observe=rebuilt)
+    assert twice.same, twice
+    assert twice.seen[0] == [("EU", 30)]
+
+
+def test_a_worker_that_lost_its_lease_writes_nothing() -> None:
+    run_twice(rebuild, {"ledger": "EU"}, key="job_1:2026-01-01T00:00:00Z")
+    with pytest.raises(StaleEpoch):  # epoch 1, after epoch 2 was seen
+        run_twice(rebuild, {"ledger": "EU"}, key="job_1:2026-01-01T00:00:00Z")
+    assert rebuilt() == [("EU", 30)]
+
+
+def test_a_ledger_that_is_not_there_fails_for_good() -> None:
+    with pytest.raises(Fail, match="there is no ledger ASIA"):
+        run_twice(rebuild, {"ledger": "ASIA"})
+
+
+def test_the_page_shows_it() -> None:
+    shown = [text for _, text in blocks(ROOT / "docs" / "workers.md", "python")]
+    assert (ROOT / "examples" / "worker.py").read_text(encoding="utf-8") in shown
