@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from examples.worker import rebuild
 from schedkit.target import StaleEpoch
 from schedkit.testing import run_twice
 from schedkit.worker import Fail
 from tests.docs.console import ROOT, blocks
+
+
+rebuild = importlib.import_module("examples.worker").rebuild
 
 
 @pytest.fixture(autouse=True)
