@@ -15,7 +15,6 @@ from schedkit.testing import run_twice
 from schedkit.worker import Fail
 from tests.docs.console import ROOT, blocks
 
-
 rebuild = importlib.import_module("examples.worker").rebuild
 
 
