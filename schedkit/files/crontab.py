@@ -19,7 +19,7 @@ from schedkit.engine.when.cron_fields import MACROS
 from schedkit.files.imported import Imported, Wishes
 
 QUEUE: Final = "shell"
-RUNNER: Final = "schedkit worker exec shell"
+RUNNER: Final = f"schedkit worker exec {QUEUE} --shell"
 FIELDS: Final = 5
 MAX_WINDOW_MINUTES: Final = 24 * 60
 PLAIN_SHELLS: Final = ("/bin/sh", "sh", "/usr/bin/sh")
@@ -56,7 +56,7 @@ def read(text: str, wishes: Wishes) -> Imported:
     lines = text.split("\n")
     system = _is_system(lines) if wishes.system is None else wishes.system
     if wishes.target is None:
-        found.note(f"commands run wherever a worker of the queue {QUEUE} runs: {RUNNER} -- sh ...")
+        found.note(f"commands run wherever a worker of the queue {QUEUE} runs: {RUNNER}")
     found.note("cron neither catches up nor tries again, so misfire: skip and max_attempts: 1 stand in defaults")
     if system and wishes.system is None:
         found.note("the sixth column was taken for the user; --no-system if it is part of the command")
@@ -143,7 +143,9 @@ def _environment(found: Imported, state: _State, place: str, name: str, value: s
             found.note(f"RANDOM_DELAY={value} becomes a window: each job keeps its own place in it", place)
             return
         case "SHELL" if value not in PLAIN_SHELLS:
-            found.note(f"SHELL={value}: start the worker with this shell, {RUNNER} -- {value} ...", place)
+            found.note(
+                f"SHELL={value}: it is in payload.env, and the worker runs the command by it, as cron does", place
+            )
     state.env[name] = value
 
 

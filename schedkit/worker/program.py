@@ -197,10 +197,13 @@ def _payload_variables(payload: Any) -> dict[str, str]:
 
 
 def _shell_plan(payload: Any, told: Mapping[str, str]) -> Plan:
-    """`sh -c` of what the payload says: {"command": "…", "stdin"?: "…", "env"?: {"NAME": "…"}}."""
+    """What the payload says, by `sh -c`: {"command": "…", "stdin"?: "…", "env"?: {"NAME": "…"}}.
+
+    As in a crontab, SHELL in its env is the shell. `user`, which an imported crontab may name, changes nothing.
+    """
     if not isinstance(payload, dict) or not isinstance(payload.get("command"), str) or not payload["command"].strip():
         raise _Unfit('its payload has no command: {"command": "…"}')
-    if unknown := sorted(payload.keys() - {"command", "stdin", "env"}):
+    if unknown := sorted(payload.keys() - {"command", "stdin", "env", "user"}):
         raise _Unfit(f"its payload has {', '.join(map(repr, unknown))}; a command has stdin and env, and nothing more")
     env, stdin = payload.get("env") or {}, payload.get("stdin") or ""
     if not isinstance(stdin, str) or not isinstance(env, dict):
@@ -210,7 +213,7 @@ def _shell_plan(payload: Any, told: Mapping[str, str]) -> Plan:
             raise _Unfit(f"payload.env.{name} is no variable: a name of letters, digits and _, and text")
     if "\0" in payload["command"]:
         raise _Unfit("its command has a zero byte")
-    return Plan(("sh", "-c", payload["command"].encode()), {**env, **told}, stdin.encode())
+    return Plan((env.get("SHELL") or "sh", "-c", payload["command"].encode()), {**env, **told}, stdin.encode())
 
 
 class _Said:

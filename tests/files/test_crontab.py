@@ -156,7 +156,9 @@ def test_what_cannot_be_kept_is_a_comment_with_the_reason(line: str, reason: str
 def test_mail_shell_and_delay_are_named() -> None:
     told = [note.text for note in imported("MAILTO=a@example.com\nSHELL=/bin/zsh\nRANDOM_DELAY=6\n").notes]
     assert any(text.startswith("MAILTO=a@example.com: no mail is sent") for text in told)
-    assert any(text.startswith("SHELL=/bin/zsh: start the worker with this shell") for text in told)
+    assert any(
+        text.startswith("SHELL=/bin/zsh: it is in payload.env, and the worker runs the command by it") for text in told
+    )
     assert any(text.startswith("RANDOM_DELAY=6 becomes a window") for text in told)
     assert one(f"RANDOM_DELAY=6\n0 8 * * * {RUN}")[0]["window"] == "6m"
     assert not any("MAILTO" in note.text for note in imported('MAILTO=""\n').notes)

@@ -182,6 +182,7 @@ def test_a_program_that_cannot_be_started_may_be_by_another_worker(guard: warden
     [
         ({"command": "echo $((6*7))"}, Done(42)),
         ({"command": "cat; echo $WHO", "stdin": "hi ", "env": {"WHO": "you", "SCHEDKIT_EPOCH": "9"}}, Done("hi you")),
+        ({"command": "echo $0", "env": {"SHELL": "/bin/bash"}, "user": "root"}, Done("/bin/bash")),
         ({"command": "exit 4"}, Failure("exit 4", False)),
         ({"command": " "}, 'its payload has no command: {"command": "…"}'),
         (["ls"], 'its payload has no command: {"command": "…"}'),
