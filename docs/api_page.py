@@ -29,6 +29,8 @@ TITLES: Final = {
     "runs": "Runs",
     "dead letters": "Dead letters",
     "schedules": "Schedules",
+    "keys": "Keys",
+    "audit": "The audit log",
     "operate": "Operating",
 }
 NOON: Final = parse_rfc3339("2026-09-28T12:00:00Z")
@@ -53,8 +55,9 @@ short page at `/docs`. What the values mean is in [contract.md](contract.md).
   at 10,000 items at most before it answers with what it has found, so a page may be short or empty and still have a
   `next_cursor`.
 - Every answer has `X-Request-Id`; one that you send (64 characters of `A-Za-z0-9_.-`) is kept.
-- There are no credentials yet. The server listens on a loopback address only, and refuses requests that name another
-  host (`Host`) or come from another page (`Origin`).
+- With `--auth api-key` a call has `Authorization: Bearer sk_…`, and its key the role that the route names, or a higher
+  one. Without, the server listens on a loopback address only, and refuses requests that name another host (`Host`) or
+  come from another page (`Origin`). Who may see what is in [security.md](security.md).
 """
 
 
@@ -139,6 +142,9 @@ def _call(method: str, path: str, operation: Doc, parts: Doc) -> list[str]:
     if body := _body_of(operation):
         optional = "" if operation["requestBody"].get("required") else "; it may be left out"
         lines += ["", f"Body: [{body}](#{body.lower()}){optional}."]
+    if "x-audit" in operation:
+        lines += ["", f"The audit log calls it `{operation['x-audit']}`."]
+    lines += ["", f"Role: {operation['x-role'] or 'none, it is open to anybody'}."]
     statuses = [status for status in operation["responses"] if status.isdigit()]
     return [*lines, "", f"Answers {', '.join(statuses)}{ANSWERS.get((method, path), '.')}"]
 
@@ -159,6 +165,9 @@ ANSWERS: Final = {
     ("GET", "/v1/jobs/{ref}/runs"): " and a list of runs.",
     ("DELETE", "/v1/jobs/{ref}"): " and the job; the same when it is repeated.",
     ("GET", "/v1/runs"): " and a list of runs.",
+    ("POST", "/v1/keys"): " and the key with its `secret`, which no other answer has. Repeating it makes another key.",
+    ("POST", "/v1/keys/{key_id}:rotate"): " and the new key with its `secret`, and when the old one ends.",
+    ("DELETE", "/v1/keys/{key_id}"): " and the key; the same when it is repeated.",
     ("GET", "/v1/runs/{run_id}"): " and the run.",
     ("POST", "/v1/runs/{run_id}:cancel"): " and the run; 409 RUN_FINISHED when it has ended otherwise.",
     ("GET", "/v1/jobs/{ref}"): " and the job with `recent_runs`.",

@@ -7,6 +7,7 @@ from typing import Any, Final
 from schedkit.api import bodies
 from schedkit.api.creating import create
 from schedkit.api.demo import PATHS
+from schedkit.model.access import Caller
 from schedkit.model.jobs import DEFAULT_TENANT
 from schedkit.model.keys import name_key
 from schedkit.ports import World
@@ -58,6 +59,6 @@ async def seed(world: World) -> int:
     made = 0
     for spec in JOBS:
         if await world.store.get(name_key(DEFAULT_TENANT, spec["name"])) is None:
-            await create(world, DEFAULT_TENANT, bodies.read(bodies.JobCreate, spec), None)
+            await create(world, Caller(), bodies.read(bodies.JobCreate, spec), None)
             made += 1
     return made

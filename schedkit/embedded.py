@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import os
+import re
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -24,14 +26,18 @@ from schedkit.adapters.failpoints import bare
 from schedkit.adapters.http.targets import HttpTargets
 from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.adapters.memory.queue import MemoryQueue
+from schedkit.adapters.pepper import pepper
 from schedkit.adapters.secrets import FOLDER_VARIABLE
 from schedkit.adapters.sqlite.folder import DataFolder
 from schedkit.adapters.sqlite.store import SqliteStore
+from schedkit.adapters.system import secret_bytes
+from schedkit.api.access import Access, Auth, Keyring
 from schedkit.api.app import make_app
 from schedkit.api.demo import PATHS
 from schedkit.api.ops import Vitals
 from schedkit.api.views import job_out
 from schedkit.errors import Conflict, InvalidInput, NotAllowed, Reason, SchedkitError
+from schedkit.model.access import ENV_PATTERN
 from schedkit.model.jobs import Priority, job_of
 from schedkit.model.keys import job_key
 from schedkit.model.runs import Run
@@ -71,11 +77,37 @@ class Settings:
     slots: int = DEFAULT_SLOTS
     grace_ms: int = GRACE_MS
     clock_offset_ms: int = 0
+    auth: Auth = Auth.NONE
+    env: str = "dev"  # the word after sk_ in the keys that are made here
+    trusted_proxies: str = ""  # whose word on where a request came from is believed: addresses, comma separated
+
+    @property
+    def open_to_all(self) -> bool:
+        """Nobody is asked for a key."""
+        return self.auth is Auth.NONE
+
+    @property
+    def shows_demo(self) -> bool:
+        """Demo jobs and the targets that they call, which answer anybody: only where anybody may call anyway."""
+        return self.demo and self.open_to_all
 
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
+
+
+def settings_of(data: Path | None, environment: Mapping[str, str], auth: str = Auth.NONE) -> Settings:
+    """The settings that the environment gives, over a data folder."""
+    networks = environment.get("SCHEDKIT_ALLOWED_NETWORKS", "").split(",")
+    return Settings(
+        data=data,
+        allowed_networks=tuple(part.strip() for part in networks if part.strip()),
+        secrets_folder=Path(folder) if (folder := environment.get("SCHEDKIT_SECRETS_DIR")) else None,
+        auth=Auth(auth),
+        env=environment.get("SCHEDKIT_ENV", "dev"),
+        trusted_proxies=environment.get("SCHEDKIT_TRUSTED_PROXIES", ""),
+    )
 
 
 class Serves(Protocol):
@@ -116,7 +148,7 @@ async def running(settings: Settings, folder: DataFolder | None = None) -> Async
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None and owned:
             stack.callback(folder.release)
-        registered = {name: settings.url + path for name, path in PATHS.items()}
+        registered = {name: settings.url + path for name, path in PATHS.items()} if settings.open_to_all else {}
         world = embedded(
             folder.database if folder is not None else None,
             registered=registered,
@@ -155,7 +187,10 @@ async def _started(settings: Settings, world: World, stack: contextlib.AsyncExit
     await loader.poll()
     dead: list[str] = []
     vitals = _vitals(settings, world, meter, pools, watch, reaper, dead)
-    app = make_app(world, vitals, workers, loopback_only=True)
+    access = Access(settings.auth, keyring_of(settings))
+    if access.keyring is not None and not settings.open_to_all:
+        access.keyring.pepper()  # one that cannot be used stops the start, rather than the first call
+    app = make_app(world, vitals, workers, access)
     scheduler = Embedded(settings, world, app, meter, pools, executor, workers, listeners)
     roles: list[Serves] = [loader, dispatcher, watch, reaper, Retention(world), Redriver(world), *pools.values()]
     tasks = [asyncio.create_task(role.serve(), name=type(role).__name__) for role in roles]
@@ -186,7 +221,18 @@ async def _stop(scheduler: Embedded, tasks: list[asyncio.Task[None]]) -> None:
 
 
 def check(settings: Settings) -> None:
-    """Raises InvalidInput for a network or a folder that is not one, NotAllowed for an address others could reach."""
+    """Raises InvalidInput for a setting that is none, NotAllowed for an address that others reach without a key."""
+    if re.fullmatch(ENV_PATTERN, settings.env) is None:
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT, f"{settings.env!r} is not 1 to 16 of a-z and 0-9", field="SCHEDKIT_ENV"
+        )
+    if not settings.open_to_all and settings.data is None:
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT,
+            "--auth api-key needs a data folder: keys that are forgotten open nothing",
+            field="--auth",
+            fix=("leave --ephemeral away",),
+        )
     for network in settings.allowed_networks:
         try:
             ipaddress.ip_network(network)
@@ -204,13 +250,18 @@ def check(settings: Settings) -> None:
             field=FOLDER_VARIABLE,
             fix=("name the folder in which the files with secrets are",),
         )
-    if settings.host != "localhost" and not _loopback(settings.host):
+    if settings.open_to_all and settings.host != "localhost" and not _loopback(settings.host):
         raise NotAllowed(
             Reason.FORBIDDEN,
-            f"--host {settings.host} would let other machines in, and there are no credentials to ask for",
-            why="without credentials the API is for this machine only",
-            fix=("leave --host away, and put a proxy that asks for credentials in front of 127.0.0.1",),
+            f"--host {settings.host} would let other machines in, and nobody is asked for a key",
+            why="without keys the API is for this machine only",
+            fix=("add --auth api-key", "or leave --host away"),
         )
+
+
+def keyring_of(settings: Settings) -> Keyring:
+    """What keys are made of here; the pepper is looked for when it is first needed."""
+    return Keyring(cache(lambda: pepper(settings.data, os.environ)), secret_bytes, settings.env)
 
 
 def listen(settings: Settings) -> socket.socket:
@@ -241,9 +292,11 @@ class Server(uvicorn.Server):
 
 
 def server_of(scheduler: Embedded) -> Server:
+    trusted = scheduler.settings.trusted_proxies
     config = uvicorn.Config(
-        scheduler.app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none", backlog=2_048
-    )
+        scheduler.app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none", backlog=2_048,
+        proxy_headers=bool(trusted), forwarded_allow_ips=trusted,
+    )  # fmt: skip
     config.timeout_graceful_shutdown = scheduler.settings.grace_ms // SECOND_MS
     return Server(config)
 

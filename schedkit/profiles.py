@@ -32,8 +32,10 @@ def embedded(
     allowed_networks: tuple[str, ...] = (),
     secrets_folder: Path | None = None,
     clock_offset_ms: int = 0,
+    alone: bool = True,
 ) -> World:
-    """A world of one process, on this event loop. `database` None keeps nothing; `secrets_folder` None reads none.
+    """A world of one process, on this event loop. `database` None keeps nothing; `secrets_folder` None reads none;
+    `alone`: nobody else writes to the database.
 
     Raises StartupRefused when the database cannot be used, ValueError for a network that is not one, InvalidInput for
     failpoints that are none.
@@ -44,7 +46,7 @@ def embedded(
     world = World(
         clock=clock,
         chance=chance,
-        store=SqliteStore(database, alone=True) if database is not None else MemoryStore(),
+        store=SqliteStore(database, alone=alone) if database is not None else MemoryStore(),
         buckets=MemoryBuckets(clock),
         queue=MemoryQueue(clock),
         targets=HttpTargets(loopback_allowed=True, allowed_networks=allowed_networks),

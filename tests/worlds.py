@@ -29,6 +29,7 @@ from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.adapters.memory.queue import MemoryQueue
 from schedkit.adapters.memory.secrets import MemorySecrets
 from schedkit.adapters.memory.store import MemoryStore
+from schedkit.api.access import Access
 from schedkit.api.app import make_app
 from schedkit.api.ops import Vitals
 from schedkit.errors import StoreUnavailable
@@ -289,8 +290,9 @@ class Virtual:
         seed: int = 1,
         store: Store | None = None,
         secrets: Secrets | None = None,
+        access: Access | None = None,
     ) -> None:
-        self.clock = ManualClock(parse_rfc3339(at))
+        self.access, self.clock = access, ManualClock(parse_rfc3339(at))
         self.store: Store = store or MemoryStore()
         self.chance = SeededChance(seed)
         self.targets = ScriptedTargets(self.clock)
@@ -392,7 +394,7 @@ class Virtual:
     ) -> httpx.AsyncClient:
         meter = meter or Meter(self.clock)
         vitals = Vitals("virtual", "memory only", self.clock.now(), lambda: self.not_ready, dict, meter.text)
-        app = make_app(world, vitals, Workers(world, settled))
+        app = make_app(world, vitals, Workers(world, settled), self.access)
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700")
 

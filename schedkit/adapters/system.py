@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import time
 
 from schedkit.model.time import Instant
+
+
+def secret_bytes(count: int) -> bytes:
+    """Bytes that nobody can foresee: what keys and peppers are made of."""
+    return secrets.token_bytes(count)
 
 
 class SystemClock:

@@ -14,38 +14,52 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
 
 from schedkit import __version__
-from schedkit.api import demo, dlq, jobs, ops, runs, schedules, workers
+from schedkit.api import audit, demo, dlq, jobs, keys, ops, runs, schedules, workers
+from schedkit.api.access import Access, Auth, Guarded, Kept
 from schedkit.api.bodies import Body
 from schedkit.api.docs_page import docs_page
 from schedkit.api.door import Door
 from schedkit.api.ops import Vitals
 from schedkit.api.problems import MEDIA_TYPE, on_bug, on_http_exception, on_schedkit_error, problem, request_id_of
 from schedkit.api.requests import known_query
+from schedkit.api.trail import Chains
 from schedkit.api.workers import WorkersDoor
 from schedkit.errors import InvalidInput, Reason, SchedkitError
 from schedkit.ports import World
 
-ROUTERS: Final = (jobs.batch_router, jobs.router, workers.router, runs.router, dlq.router, schedules.router, ops.router)
+ROUTERS: Final = (
+    jobs.batch_router,
+    jobs.router,
+    workers.router,
+    runs.router,
+    dlq.router,
+    schedules.router,
+    keys.router,
+    audit.router,
+    ops.router,
+)
 
 
-def make_app(world: World, vitals: Vitals, door: WorkersDoor, *, loopback_only: bool = True) -> FastAPI:
+def make_app(world: World, vitals: Vitals, door: WorkersDoor, access: Access | None = None) -> FastAPI:
     """The API of this world, with its door for workers.
 
-    `loopback_only` refuses callers of other hosts and pages (there are no credentials).
+    Without an `access` that asks for keys it refuses callers of other hosts and pages.
     """
+    access = access or Access()
+    assert access.auth is Auth.NONE or access.keyring is not None, "keys cannot be checked without a keyring"
     app = FastAPI(title="schedkit", version=__version__, openapi_url="/openapi.json", docs_url=None, redoc_url=None)
-    app.state.world = world
-    app.state.vitals = vitals
-    app.state.workers = door
-    app.state.routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    app.state.access = access
+    serve(app, world, vitals, door)
+    app.state.routes = [_guarded(route) for router in ROUTERS for route in router.routes]
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(known_query)])
-    app.include_router(demo.demo_router())
+    if access.auth is Auth.NONE:  # they answer anybody, and are for trying things out
+        app.include_router(demo.demo_router())
     app.add_exception_handler(SchedkitError, on_schedkit_error)
     app.add_exception_handler(HTTPException, on_http_exception)
     app.add_exception_handler(RequestValidationError, on_bad_parameter)
     app.add_exception_handler(Exception, on_bug)
-    app.add_middleware(Door, chance=world.chance, loopback_only=loopback_only)
+    app.add_middleware(Door, chance=world.chance, loopback_only=access.auth is Auth.NONE)
     app.openapi = lambda: openapi(app)  # type: ignore[method-assign]
 
     @app.get("/docs", include_in_schema=False)
@@ -53,6 +67,18 @@ def make_app(world: World, vitals: Vitals, door: WorkersDoor, *, loopback_only: 
         return HTMLResponse(docs_page(app.openapi(), str(request.base_url).rstrip("/")))
 
     return app
+
+
+def serve(app: FastAPI, world: World, vitals: Vitals, door: WorkersDoor) -> None:
+    """Let the app serve this world from now on; what it knew of another one is forgotten."""
+    state = app.state
+    state.world, state.vitals, state.workers, state.chains = world, vitals, door, Chains()
+
+
+def _guarded(route: Any) -> Guarded:
+    """Deny by default: a route that does not say who may call it is no route of this API."""
+    assert isinstance(route, Guarded), f"{route.path}: make its router with route_class=Guarded"
+    return route
 
 
 async def on_bad_parameter(request: Request, error: Exception) -> JSONResponse:
@@ -91,8 +117,21 @@ def openapi(app: FastAPI) -> dict[str, Any]:
             for operation in path.values():
                 operation["responses"].pop("422", None)
                 operation["responses"]["4XX"] = operation["responses"]["5XX"] = refusal
+        parts_of_access = document["components"].setdefault("securitySchemes", {})
+        parts_of_access["key"] = {"type": "http", "scheme": "bearer", "description": "an API key, sk_…"}
+        for route in app.state.routes:
+            for method in route.methods or ():
+                _declare(document["paths"][route.path_format][method.lower()], route)
         app.openapi_schema = document
     return app.openapi_schema
+
+
+def _declare(operation: dict[str, Any], route: Guarded) -> None:
+    """Say in an operation who may call it, and what the audit log calls it where it is kept."""
+    operation["security"] = [{"key": []}] if route.need.role is not None else []
+    operation["x-role"] = route.need.role.value if route.need.role is not None else None
+    if route.kept is not Kept.NEVER:
+        operation["x-audit"] = route.action
 
 
 PROBLEM: dict[str, Any] = {

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from pydantic_core import ErrorDetails
 
 from schedkit.errors import InvalidInput, Reason
+from schedkit.model.access import NAME_PATTERN, Role
 from schedkit.model.jobs import (
     MAX_ATTEMPTS,
     MAX_BACKOFF_MS,
@@ -36,6 +37,7 @@ MAX_LABELS: Final = 64
 MAX_HEADERS: Final = 64
 MAX_GRACE_SECONDS: Final = 365 * DAY_MS // SECOND_MS
 MAX_EVERY_SECONDS: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
+MAX_KEY_SECONDS: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
 MAX_PREVIEW: Final = 1_000
 MAX_BATCH: Final = 500
 MAX_TASKS: Final = 50
@@ -50,6 +52,8 @@ Name = Annotated[str, Field(strict=True, max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Field(strict=True, max_length=1_024)]
 QueueName = Annotated[str, Field(strict=True, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Manager = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_CHARS)]
+Label = Annotated[str, Field(strict=True, pattern=f"^{NAME_PATTERN}$", description="a-z, 0-9 and -")]
+KeyLife = Annotated[Seconds, Field(ge=1, le=MAX_KEY_SECONDS)]
 Time = Annotated[str, Field(strict=True, max_length=64, description="RFC 3339, with Z or an offset")]
 
 
@@ -278,6 +282,22 @@ class BatchComplete(Body):
     """Up to 50; each entry is a completion with its `run_id`."""
 
     completions: Annotated[list[Any], Field(min_length=1, max_length=MAX_TASKS)]
+
+
+class KeyCreate(Body):
+    """`team_id` is a team of the caller's own tenant, its own where it is not given."""
+
+    name: Label
+    role: Role
+    team_id: Label | None = None
+    expires_in_seconds: KeyLife | None = None
+
+
+class KeyRotate(Body):
+    """How long the old key stays good, and how long the new one is."""
+
+    grace_seconds: Annotated[Seconds, Field(ge=0, le=MAX_KEY_SECONDS)] = DAY_MS // SECOND_MS
+    expires_in_seconds: KeyLife | None = None
 
 
 class PreviewBody(Body):

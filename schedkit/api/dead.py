@@ -1,4 +1,4 @@
-"""Walking the dead letters of a tenant: counted by group, planned for a redrive, given up."""
+"""Walking the dead letters that a caller sees: counted by group, planned for a redrive, given up."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from schedkit.api.lookup import job_by_id
 from schedkit.api.views import time_out
 from schedkit.engine.failure import redrive as redriving
 from schedkit.engine.failure.redrive_pace import pace_of
+from schedkit.model.access import Caller
 from schedkit.model.jobs import Job
 from schedkit.model.keys import Index, dead_listing
 from schedkit.model.redrives import DeadFilter, Unfit
@@ -40,12 +41,12 @@ def error_of(run: Run) -> str:
     return (error or NO_ERROR).partition("; attempt ")[0]
 
 
-async def walk(world: World, tenant: str, wanted: DeadFilter, *, newest_first: bool = False) -> AsyncIterator[Run]:
+async def walk(world: World, caller: Caller, wanted: DeadFilter, *, newest_first: bool = False) -> AsyncIterator[Run]:
     """Every dead letter that the filter keeps, by the time of its failure; others have their turn between pages."""
     cursor: str | None = None
     while True:
         page = await world.store.page(
-            dead_listing(tenant), index=Index.DEAD, limit=PAGE, cursor=cursor, newest_first=newest_first
+            dead_listing(caller.tenant_id), index=Index.DEAD, limit=PAGE, cursor=cursor, newest_first=newest_first
         )
         for _, item in page.items:
             if wanted.keeps(run := run_of(item)):
@@ -75,11 +76,11 @@ class Span:
         return {"count": self.count, "oldest": time_out(self.oldest), "newest": time_out(self.newest)}
 
 
-async def grouped(world: World, tenant: str, wanted: DeadFilter, by: Sequence[str]) -> dict[str, Any]:
+async def grouped(world: World, caller: Caller, wanted: DeadFilter, by: Sequence[str]) -> dict[str, Any]:
     """Counts of what has the same target, job, reason or error; the largest group first."""
     groups: dict[tuple[tuple[str, str | None], ...], Span] = {}
     counted = 0
-    async for run in walk(world, tenant, wanted):
+    async for run in walk(world, caller, wanted):
         groups.setdefault(tuple(GROUPS[name](run) for name in by), Span()).add(run)
         counted += 1
         if counted >= MOST_COUNTED:
@@ -119,14 +120,16 @@ class Plan:
         }
 
 
-async def planned(world: World, tenant: str, wanted: DeadFilter, *, limit: int | None, include_unknown: bool) -> Plan:
+async def planned(
+    world: World, caller: Caller, wanted: DeadFilter, *, limit: int | None, include_unknown: bool
+) -> Plan:
     """What a redrive of these would start, and what it would leave and why."""
     plan, jobs = Plan(), dict[str, Job | None]()
     looked_at = 0
-    async for run in walk(world, tenant, wanted):
+    async for run in walk(world, caller, wanted):
         looked_at += 1
         if run.job_id not in jobs and len(jobs) < MOST_JOBS:
-            jobs[run.job_id] = await job_by_id(world, tenant, run.job_id)
+            jobs[run.job_id] = await job_by_id(world, caller, run.job_id)
         known = run.job_id in jobs
         why = redriving.unfit(run, jobs[run.job_id], include_unknown=include_unknown) if known else None
         if why is not None:
@@ -159,20 +162,20 @@ def seconds_for(count: int, max_per_second: int) -> int:
 
 
 async def dropped(
-    world: World, tenant: str, wanted: DeadFilter, limit: int, note: str | None, *, archive: bool
+    world: World, caller: Caller, wanted: DeadFilter, limit: int, note: str | None, *, archive: bool
 ) -> tuple[int, bool]:
     """(how many were given up, whether there are more). What changes meanwhile stays."""
     count = 0
-    found = [run async for run in _first(world, tenant, wanted, limit + 1)]
+    found = [run async for run in _first(world, caller, wanted, limit + 1)]
     for run in found[:limit]:
         write = redriving.drop(run, note, world.clock.now(), archive=archive)
         count += isinstance(await world.commit(write), Applied)
     return count, len(found) > limit
 
 
-async def _first(world: World, tenant: str, wanted: DeadFilter, limit: int) -> AsyncIterator[Run]:
+async def _first(world: World, caller: Caller, wanted: DeadFilter, limit: int) -> AsyncIterator[Run]:
     left = limit
-    async for run in walk(world, tenant, wanted):
+    async for run in walk(world, caller, wanted):
         yield run
         left -= 1
         if not left:

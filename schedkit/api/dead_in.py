@@ -10,6 +10,7 @@ from schedkit.api.bodies import Body, Text, Time
 from schedkit.api.jobs_in import instant_in
 from schedkit.api.lookup import find_job
 from schedkit.errors import InvalidInput, NotAllowed, Reason
+from schedkit.model.access import Caller
 from schedkit.model.keys import parse_run_id
 from schedkit.model.redrives import DEFAULT_PER_SECOND, MAX_CANARY, MAX_NAMED_RUNS, MAX_PER_SECOND, DeadFilter
 from schedkit.ports import World
@@ -66,7 +67,7 @@ class ResolveBody(Body):
 
 async def filter_in(
     world: World,
-    tenant: str,
+    caller: Caller,
     *,
     target_id: str | None,
     job: str | None,
@@ -75,7 +76,7 @@ async def filter_in(
     failed_before: str | None,
     run_ids: tuple[str, ...] = (),
 ) -> DeadFilter:
-    """Raises NotFound (JOB_NOT_FOUND), InvalidInput."""
+    """The filter, of what the caller sees. Raises NotFound (JOB_NOT_FOUND), InvalidInput."""
     for text in run_ids:
         try:
             parse_run_id(text)
@@ -92,17 +93,18 @@ async def filter_in(
         )
     return DeadFilter(
         target_id=target_id,
-        job_id=(await find_job(world, tenant, job)).job_id if job is not None else None,
+        job_id=(await find_job(world, caller, job)).job_id if job is not None else None,
         reason=reason,
         failed_after=after,
         failed_before=before,
         run_ids=run_ids,
+        team_id=caller.reach,
     )
 
 
-async def filter_of(world: World, tenant: str, body: DeadFilterBody) -> DeadFilter:
+async def filter_of(world: World, caller: Caller, body: DeadFilterBody) -> DeadFilter:
     """The filter of a body. Raises NotAllowed for the dead letters of another tenant; else as `filter_in`."""
-    if body.tenant_id not in (None, tenant):
+    if body.tenant_id not in (None, caller.tenant_id):
         raise NotAllowed(
             Reason.FORBIDDEN,
             f"the dead letters of tenant {body.tenant_id} are not yours",
@@ -111,7 +113,7 @@ async def filter_of(world: World, tenant: str, body: DeadFilterBody) -> DeadFilt
         )
     return await filter_in(
         world,
-        tenant,
+        caller,
         target_id=body.target_id,
         job=body.job_id,
         reason=body.reason,

@@ -8,13 +8,15 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Header, Query, Response
 
 from schedkit.api import dead, strict_json
+from schedkit.api.access import CallerDep, Guarded, Kept, needs
 from schedkit.api.dead_in import DropBody, RedriveBody, filter_in, filter_of
 from schedkit.api.lists import listed
 from schedkit.api.lookup import find_redrive, find_run
-from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, TenantDep, WorldDep, body_of
+from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, WorldDep, body_of
 from schedkit.api.views import dead_letter_out, redrive_out, run_out
 from schedkit.engine.failure import redrive as redriving
 from schedkit.errors import InvalidInput, NotFound, Reason, Unprocessable
+from schedkit.model.access import Caller, Role
 from schedkit.model.keys import Index, dead_listing, kept_until, new_redrive_id, redrive_key, redrive_request_key
 from schedkit.model.redrives import Redrive, RedriveState, redrive_of
 from schedkit.model.runs import RunStatus, run_of
@@ -25,15 +27,16 @@ from schedkit.ports import Page, World
 ID_CHANCE_BYTES: Final = 10
 MAX_KEY_CHARS: Final = 255
 
-router = APIRouter(prefix="/v1", tags=["dead letters"])
+router = APIRouter(prefix="/v1", tags=["dead letters"], route_class=Guarded)
 
 Key = Annotated[str | None, Header(alias="Idempotency-Key")]
 
 
 @router.get("/dlq", summary="Dead letters, newest first, or counted by group")
+@needs(Role.VIEWER)
 async def list_dead(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     target_id: str | None = None,
@@ -47,7 +50,7 @@ async def list_dead(
 ) -> dict[str, Any]:
     wanted = await filter_in(
         world,
-        tenant,
+        caller,
         target_id=target_id,
         job=job or job_id,
         reason=reason,
@@ -55,7 +58,7 @@ async def list_dead(
         failed_before=failed_before,
     )
     if group_by is not None:
-        return await dead.grouped(world, tenant, wanted, _groups(group_by))
+        return await dead.grouped(world, caller, wanted, _groups(group_by))
 
     def pick(item: Item) -> dict[str, Any] | None:
         run = run_of(item)
@@ -66,7 +69,7 @@ async def list_dead(
 
     async def page(limit: int, cursor: str | None) -> Page:
         return await world.store.page(
-            dead_listing(tenant), index=Index.DEAD, limit=limit, cursor=cursor, newest_first=True
+            dead_listing(caller.tenant_id), index=Index.DEAD, limit=limit, cursor=cursor, newest_first=True
         )
 
     items, next_cursor = await listed(world, page, limit, cursor, pick, ends)
@@ -86,8 +89,9 @@ def _groups(text: str) -> list[str]:
 
 
 @router.get("/dlq/{run_id}", summary="One dead letter with each attempt")
-async def get_dead(world: WorldDep, tenant: TenantDep, run_id: str) -> dict[str, Any]:
-    run = await find_run(world, tenant, run_id)
+@needs(Role.VIEWER)
+async def get_dead(world: WorldDep, caller: CallerDep, run_id: str) -> dict[str, Any]:
+    run = await find_run(world, caller, run_id)
     if not redriving.dead(run):
         raise NotFound(
             Reason.RUN_NOT_FOUND,
@@ -99,16 +103,17 @@ async def get_dead(world: WorldDep, tenant: TenantDep, run_id: str) -> dict[str,
 
 
 @router.post("/dlq:redrive", status_code=202, summary="Start dead letters again, at a capped rate")
-async def redrive(
+@needs(Role.OPERATOR)
+async def redrive_dead(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     response: Response,
     body: Annotated[Any, Depends(body_of(RedriveBody))],
     idempotency_key: Key = None,
 ) -> dict[str, Any]:
     """The redrive that was begun, or with `dry_run` what it would do. One Idempotency-Key begins one redrive."""
-    wanted = await filter_of(world, tenant, body.filter)
-    plan = await dead.planned(world, tenant, wanted, limit=body.limit, include_unknown=body.include_unknown)
+    wanted = await filter_of(world, caller, body.filter)
+    plan = await dead.planned(world, caller, wanted, limit=body.limit, include_unknown=body.include_unknown)
     if body.dry_run:
         response.status_code = 200
         asked = {name: getattr(body, name) for name in ("max_per_second", "canary", "include_unknown", "limit")}
@@ -116,7 +121,7 @@ async def redrive(
     now = world.clock.now()
     fresh = Redrive(
         redrive_id=new_redrive_id(now, world.chance.bytes(ID_CHANCE_BYTES)),
-        tenant_id=tenant,
+        tenant_id=caller.tenant_id,
         created_at=now,
         updated_at=now,
         filter=wanted,
@@ -128,14 +133,16 @@ async def redrive(
         total=plan.fit.count,
         note=body.note,
     )
-    began, replayed = await _begun(world, fresh, body, idempotency_key)
+    began, replayed = await _begun(world, caller, fresh, body, idempotency_key)
     if replayed:
         response.headers["Idempotent-Replayed"] = "true"
     response.headers["Location"] = f"/v1/redrives/{began.redrive_id}"
     return redrive_out(began)
 
 
-async def _begun(world: World, fresh: Redrive, body: RedriveBody, key: str | None) -> tuple[Redrive, bool]:
+async def _begun(
+    world: World, caller: Caller, fresh: Redrive, body: RedriveBody, key: str | None
+) -> tuple[Redrive, bool]:
     """(the redrive, whether this key had begun it before). Raises InvalidInput, Unprocessable."""
     if key is None:
         await world.commit(redriving.plan(fresh))
@@ -143,8 +150,9 @@ async def _begun(world: World, fresh: Redrive, body: RedriveBody, key: str | Non
     if not (0 < len(key) <= MAX_KEY_CHARS and key.isprintable()):
         said = f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable characters"
         raise InvalidInput(Reason.INVALID_ARGUMENT, said, field="Idempotency-Key")
-    digest = strict_json.digest(strict_json.canonical(body.model_dump(mode="json")))
-    place = redrive_request_key(fresh.tenant_id, key)
+    meaning = body.model_dump(mode="json") | {"team_id": fresh.filter.team_id}  # an admin's body means more
+    digest = strict_json.digest(strict_json.canonical(meaning))
+    place = redrive_request_key(caller.tenant_id, caller.team_id, key)
     taken = {"redrive_id": fresh.redrive_id, "request_hash": digest} | kept_until(fresh.created_at)
     outcome = await world.commit(redriving.plan(fresh), Write(place, "take key", (Absent(),), taken))
     if isinstance(outcome, Applied):
@@ -163,15 +171,18 @@ async def _begun(world: World, fresh: Redrive, body: RedriveBody, key: str | Non
 
 
 @router.post("/dlq:drop", summary="Give dead letters up; they stay in the history")
-async def drop(world: WorldDep, tenant: TenantDep, body: Annotated[Any, Depends(body_of(DropBody))]) -> dict[str, Any]:
-    wanted = await filter_of(world, tenant, body.filter)
+@needs(Role.OPERATOR, Kept.AFTERWARDS)
+async def drop_dead(
+    world: WorldDep, caller: CallerDep, body: Annotated[Any, Depends(body_of(DropBody))]
+) -> dict[str, Any]:
+    wanted = await filter_of(world, caller, body.filter)
     if body.dry_run:
-        plan = await dead.planned(world, tenant, wanted, limit=body.limit, include_unknown=True)
+        plan = await dead.planned(world, caller, wanted, limit=body.limit, include_unknown=True)
         document = plan.document
         total = document["total"] + sum(plan.skipped.values())
         return {"total": total, "dropped": 0, "more": False, "archive": body.archive, "causes": document["causes"]}
     limit = min(body.limit or dead.MOST_DROPPED, dead.MOST_DROPPED)
-    count, more = await dead.dropped(world, tenant, wanted, limit, body.note, archive=body.archive)
+    count, more = await dead.dropped(world, caller, wanted, limit, body.note, archive=body.archive)
     return {"dropped": count, "more": more, "archive": body.archive}
 
 
@@ -179,60 +190,69 @@ async def drop(world: WorldDep, tenant: TenantDep, body: Annotated[Any, Depends(
 
 
 @router.get("/redrives", summary="Redrives in progress and done, newest first")
+@needs(Role.VIEWER)
 async def list_redrives(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     state: Annotated[list[RedriveState] | None, Query()] = None,
 ) -> dict[str, Any]:
     def pick(item: Item) -> dict[str, Any] | None:
         found = redrive_of(item)
-        return redrive_out(found) if not state or found.state in state else None
+        matches = caller.reaches(found.filter.team_id) and (not state or found.state in state)
+        return redrive_out(found) if matches else None
 
     async def page(limit: int, cursor: str | None) -> Page:
-        return await world.store.page(redrive_key(tenant, "").partition, limit=limit, cursor=cursor, newest_first=True)
+        redrives = redrive_key(caller.tenant_id, "").partition
+        return await world.store.page(redrives, limit=limit, cursor=cursor, newest_first=True)
 
     items, next_cursor = await listed(world, page, limit, cursor, pick)
     return {"items": items, "next_cursor": next_cursor}
 
 
 @router.get("/redrives/{redrive_id}", summary="How far a redrive has come")
-async def get_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
-    return redrive_out(await find_redrive(world, tenant, redrive_id))
+@needs(Role.VIEWER)
+async def get_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+    return redrive_out(await find_redrive(world, caller, redrive_id))
 
 
 @router.post("/redrives/{redrive_id}:pause", summary="Start nothing more until it is resumed")
-async def pause_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
-    return await _moved(world, tenant, redrive_id, redriving.pause)
+@needs(Role.OPERATOR)
+async def pause_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, caller, redrive_id, redriving.pause)
 
 
 @router.post("/redrives/{redrive_id}:resume", summary="Go on after a pause")
-async def resume_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
-    return await _moved(world, tenant, redrive_id, redriving.resume)
+@needs(Role.OPERATOR)
+async def resume_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, caller, redrive_id, redriving.resume)
 
 
 @router.post("/redrives/{redrive_id}:continue", summary="Yes to the rest, after the canary")
-async def continue_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
-    return await _moved(world, tenant, redrive_id, redriving.proceed)
+@needs(Role.OPERATOR)
+async def continue_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, caller, redrive_id, redriving.proceed)
 
 
 @router.post("/redrives/{redrive_id}:stop", summary="End it; the rest stays among the dead letters")
-async def stop_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
-    return await _moved(world, tenant, redrive_id, redriving.stop)
+@needs(Role.OPERATOR)
+async def stop_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, caller, redrive_id, redriving.stop)
 
 
 @router.delete("/redrives/{redrive_id}", summary="The same as :stop")
-async def delete_redrive(world: WorldDep, tenant: TenantDep, redrive_id: str) -> dict[str, Any]:
-    return await _moved(world, tenant, redrive_id, redriving.stop)
+@needs(Role.OPERATOR)
+async def delete_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+    return await _moved(world, caller, redrive_id, redriving.stop)
 
 
 async def _moved(
-    world: World, tenant: str, redrive_id: str, verb: Callable[[Redrive, Instant], Write | None]
+    world: World, caller: Caller, redrive_id: str, verb: Callable[[Redrive, Instant], Write | None]
 ) -> dict[str, Any]:
     """The verb is done to the redrive as it stands; whoever carries it out writes often, so it may take some tries."""
     while True:
-        found = await find_redrive(world, tenant, redrive_id)
+        found = await find_redrive(world, caller, redrive_id)
         write = verb(found, world.clock.now())
         if write is None:
             return redrive_out(found)

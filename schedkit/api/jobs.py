@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from schedkit.api import bodies, strict_json
+from schedkit.api.access import CallerDep, Guarded, Kept, needs
 from schedkit.api.creating import create, name_for
 from schedkit.api.jobs_in import instant_in, job_changed, payload_in
 from schedkit.api.lists import listed
@@ -18,18 +19,19 @@ from schedkit.api.requests import (
     DEFAULT_LIMIT,
     Cursor,
     Limit,
-    TenantDep,
     WorldDep,
     body_of,
 )
 from schedkit.api.runs import list_runs_of, recent_runs
 from schedkit.api.schedules import upcoming
+from schedkit.api.target_auth import own_secrets
 from schedkit.api.views import job_out, occurrence_out, run_out
 from schedkit.engine.when import operate
 from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.who import cancel as cancelling
 from schedkit.engine.who import claim as claiming
 from schedkit.errors import Conflict, InvalidInput, Reason, SchedkitError
+from schedkit.model.access import Caller, Role
 from schedkit.model.jobs import Job, JobStatus, job_of, target_id_of, task_queue_of
 from schedkit.model.keys import RUN_PREFIX, Index, job_key, jobs_listing, run_id, run_key
 from schedkit.model.runs import RunStatus, run_of
@@ -40,16 +42,17 @@ from schedkit.ports import Page, World
 BATCH_STEP: Final = 25
 OPEN_RUNS_LOOKED_AT: Final = 500  # a cancel looks this far back for runs that wait for a retry
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-batch_router = APIRouter(prefix="/v1", tags=["jobs"])
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=Guarded)
+batch_router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Guarded)
 
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key")]
 IfMatch = Annotated[str | None, Header(alias="If-Match")]
 
 
 @batch_router.post("/jobs:batchCreate", summary="Create up to 500 jobs, each answered by itself")
+@needs(Role.OPERATOR, Kept.AFTERWARDS)
 async def batch_create(
-    request: Request, world: WorldDep, tenant: TenantDep, body: Annotated[Any, Depends(body_of(bodies.BatchCreate))]
+    request: Request, world: WorldDep, caller: CallerDep, body: Annotated[Any, Depends(body_of(bodies.BatchCreate))]
 ) -> dict[str, Any]:
     request_id = request_id_of(request)
 
@@ -59,7 +62,7 @@ async def batch_create(
             key = given.pop("idempotency_key", None) if isinstance(given, dict) else None
             if not isinstance(key, str | None):
                 raise InvalidInput(Reason.INVALID_ARGUMENT, "idempotency_key must be a string", field="idempotency_key")
-            job, replayed = await create(world, tenant, bodies.read(bodies.JobCreate, given), key)
+            job, replayed = await create(world, caller, bodies.read(bodies.JobCreate, given), key)
         except SchedkitError as error:
             return {"status": error.status, "error": strict_json.loads(bytes(problem(error, request_id).body))}
         return {"status": 200 if replayed else 201, "job": job_out(job, world.registered)}
@@ -73,14 +76,15 @@ async def batch_create(
 
 
 @router.post("", status_code=201, summary="Create a job")
+@needs(Role.OPERATOR)
 async def create_job(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     response: Response,
     body: Annotated[Any, Depends(body_of(bodies.JobCreate))],
     idempotency_key: IdempotencyKey = None,
 ) -> dict[str, Any]:
-    job, replayed = await create(world, tenant, body, idempotency_key)
+    job, replayed = await create(world, caller, body, idempotency_key)
     if replayed:
         response.status_code = 200
         response.headers["Idempotent-Replayed"] = "true"
@@ -89,9 +93,10 @@ async def create_job(
 
 
 @router.get("", summary="List jobs")
+@needs(Role.VIEWER)
 async def list_jobs(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     status: Annotated[list[JobStatus] | None, Query()] = None,
@@ -108,7 +113,8 @@ async def list_jobs(
     def pick(item: Item) -> dict[str, Any] | None:
         job = job_of(item)
         matches = (
-            (not status or job.status in status)
+            caller.sees(job.tenant_id, job.team_id)
+            and (not status or job.status in status)
             and all(job.labels.get(key) == value for key, value in labels.items())
             and (job.name or "").startswith(name_prefix)
             and (target_id is None or target_id_of(job.target) == target_id)
@@ -120,7 +126,7 @@ async def list_jobs(
 
     async def page(limit: int, cursor: str | None) -> Page:
         return await world.store.page(
-            jobs_listing(tenant), index=Index.LISTED, limit=limit, cursor=cursor, newest_first=True
+            jobs_listing(caller.tenant_id), index=Index.LISTED, limit=limit, cursor=cursor, newest_first=True
         )
 
     items, next_cursor = await listed(world, page, limit, cursor, pick)
@@ -128,9 +134,10 @@ async def list_jobs(
 
 
 @router.post("/{ref}:pause", summary="Stop future runs, keep the job")
+@needs(Role.OPERATOR)
 async def pause_job(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.PauseBody, optional=True))],
     if_match: IfMatch = None,
@@ -138,34 +145,36 @@ async def pause_job(
     until = instant_in(body.until, "until")
     if until is not None and until <= world.clock.now():
         raise InvalidInput(Reason.INVALID_ARGUMENT, f"until: {body.until} has passed", field="until")
-    async for job in _attempts(world, tenant, ref):
+    async for job in _attempts(world, caller, ref):
         _require_version(job, if_match)
         if await _landed(world, operate.pause(job, body.reason, until, world.shards, world.clock.now())):
             break
-    return job_out(await find_job(world, tenant, job.job_id), world.registered)
+    return job_out(await find_job(world, caller, job.job_id), world.registered)
 
 
 @router.post("/{ref}:resume", summary="Start again; say what happens to missed runs")
+@needs(Role.OPERATOR)
 async def resume_job(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.ResumeBody, optional=True))],
     if_match: IfMatch = None,
 ) -> dict[str, Any]:
-    async for job in _attempts(world, tenant, ref):
+    async for job in _attempts(world, caller, ref):
         _require_version(job, if_match)
         if job.status is not JobStatus.PAUSED:
             break  # it runs already: nothing to do
         if await _landed(world, operate.resume(job, body.misfire, world.shards, world.clock.now())):
             break
-    return job_out(await find_job(world, tenant, job.job_id), world.registered)
+    return job_out(await find_job(world, caller, job.job_id), world.registered)
 
 
 @router.post("/{ref}:trigger", summary="Run once now, outside the schedule")
+@needs(Role.OPERATOR)
 async def trigger_job(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.TriggerBody, optional=True))],
 ) -> dict[str, Any]:
@@ -179,7 +188,7 @@ async def trigger_job(
             fix=("create a one-off job for that time",),
         )
     later_ms = 0  # two triggers within one millisecond are two runs
-    async for job in _attempts(world, tenant, ref):
+    async for job in _attempts(world, caller, ref):
         now = world.clock.now()
         scheduled_for = as_of if as_of is not None else now + later_ms
         match await world.commit(*operate.trigger(job, scheduled_for, payload, world.shards, now)):
@@ -200,9 +209,10 @@ async def trigger_job(
 
 
 @router.get("/{ref}/runs", summary="Runs of one job, newest first")
+@needs(Role.VIEWER)
 async def job_runs(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     ref: str,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
@@ -210,15 +220,16 @@ async def job_runs(
     since: str | None = None,
     until: str | None = None,
 ) -> dict[str, Any]:
-    job = await find_job(world, tenant, ref)
+    job = await find_job(world, caller, ref)
     return await list_runs_of(world, job, limit, cursor, status, since, until)
 
 
 @router.get("/{ref}/next", summary="The next runs of one job")
+@needs(Role.VIEWER)
 async def job_next(
-    world: WorldDep, tenant: TenantDep, ref: str, count: Annotated[int, Query(ge=1, le=bodies.MAX_PREVIEW)] = 5
+    world: WorldDep, caller: CallerDep, ref: str, count: Annotated[int, Query(ge=1, le=bodies.MAX_PREVIEW)] = 5
 ) -> dict[str, Any]:
-    job = await find_job(world, tenant, ref)
+    job = await find_job(world, caller, ref)
     if job.max_runs is not None:
         count = min(count, job.max_runs - job.run_count)
     due = job.status is JobStatus.SCHEDULED and job.next_run_at is not None
@@ -228,24 +239,28 @@ async def job_next(
 
 
 @router.get("/{ref}", summary="One job with its last ten runs")
-async def get_job(world: WorldDep, tenant: TenantDep, ref: str) -> dict[str, Any]:
-    job = await find_job(world, tenant, ref)
+@needs(Role.VIEWER)
+async def get_job(world: WorldDep, caller: CallerDep, ref: str) -> dict[str, Any]:
+    job = await find_job(world, caller, ref)
     return job_out(job, world.registered) | {"recent_runs": await recent_runs(world, job)}
 
 
 @router.patch("/{ref}", summary="Change the given fields")
+@needs(Role.OPERATOR)
 async def edit_job(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.JobPatch))],
     if_match: IfMatch = None,
 ) -> dict[str, Any]:
-    async for job in _attempts(world, tenant, ref):
+    async for job in _attempts(world, caller, ref):
         _require_version(job, if_match)
         wanted = job_changed(job, body, world, world.clock.now())
         if wanted == job:
             return job_out(job, world.registered)
+        if wanted.target != job.target:
+            own_secrets(wanted, caller)
         if wanted.schedule != job.schedule:
             await _require_no_run(world, job)
         moved = wanted.schedule != job.schedule
@@ -253,35 +268,36 @@ async def edit_job(
         if moved:
             writes += await _held_record(world, job, cancelling.REASON_RESCHEDULED)
         if wanted.name is not None and wanted.name != job.name:
-            writes.append(await name_for(world, wanted))
+            writes.append(await name_for(world, caller, wanted))
         if await _landed(world, *writes):
             break
-    return job_out(await find_job(world, tenant, job.job_id), world.registered)
+    return job_out(await find_job(world, caller, job.job_id), world.registered)
 
 
 @router.delete("/{ref}", summary="Cancel for good")
+@needs(Role.OPERATOR)
 async def cancel_job(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     ref: str,
     running: Annotated[str, Query(pattern="^(keep|cancel)$")] = "keep",
     if_match: IfMatch = None,
 ) -> dict[str, Any]:
     """Nothing that was not claimed yet will run; a run in progress ends as it ends, unless `running=cancel`."""
-    job = await find_job(world, tenant, ref)
+    job = await find_job(world, caller, ref)
     while not job.status.ended:
         _require_version(job, if_match)
         held = await _held_record(world, job, cancelling.REASON_JOB_CANCELLED)
         if await _landed(world, operate.cancel(job, world.shards, world.clock.now()), *held):
             break
-        job = await find_job(world, tenant, job.job_id)
+        job = await find_job(world, caller, job.job_id)
     await _cancel_open_runs(world, job, running == "cancel")
-    return job_out(await find_job(world, tenant, job.job_id), world.registered)
+    return job_out(await find_job(world, caller, job.job_id), world.registered)
 
 
-async def _attempts(world: World, tenant: str, ref: str) -> AsyncIterator[Job]:
+async def _attempts(world: World, caller: Caller, ref: str) -> AsyncIterator[Job]:
     """The job as it stands, again after each refused write. Raises NotFound, Conflict (JOB_ENDED)."""
-    job = await find_job(world, tenant, ref)
+    job = await find_job(world, caller, ref)
     while True:
         if job.status.ended:
             raise Conflict(
@@ -291,7 +307,7 @@ async def _attempts(world: World, tenant: str, ref: str) -> AsyncIterator[Job]:
                 fix=("create a new job; the name is free again",),
             )
         yield job
-        job = await find_job(world, tenant, job.job_id)
+        job = await find_job(world, caller, job.job_id)
 
 
 async def _landed(world: World, *writes: Write) -> bool:

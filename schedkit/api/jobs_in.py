@@ -13,6 +13,7 @@ from schedkit.engine.addresses import check_url
 from schedkit.engine.when import occurrences
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.errors import InvalidInput, NotFound, Reason, TooLarge
+from schedkit.model.access import Caller
 from schedkit.model.jobs import MAX_PAYLOAD_BYTES, HttpTarget, Job, JobStatus, RetryPolicy, Target, TaskTarget
 from schedkit.model.names import MAX_NAME_CHARS, NAME_RULE, may_be_name
 from schedkit.model.schedules import Cron, Interval, Once, Schedule
@@ -64,7 +65,7 @@ def schedule_in(body: bodies.ScheduleBody, now: Instant) -> tuple[Schedule, tupl
     return schedule, notes
 
 
-def job_in(body: bodies.JobCreate, job_id: str, tenant_id: str, world: World, now: Instant) -> Job:
+def job_in(body: bodies.JobCreate, job_id: str, caller: Caller, world: World, now: Instant) -> Job:
     """The job that this body asks for, with its first occurrence."""
     schedule, notes = schedule_in(body.schedule, now)
     job = Job(
@@ -73,7 +74,8 @@ def job_in(body: bodies.JobCreate, job_id: str, tenant_id: str, world: World, no
         target=target_in(body.target, world),
         created_at=now,
         updated_at=now,
-        tenant_id=tenant_id,
+        tenant_id=caller.tenant_id,
+        team_id=caller.team_id,
         name=name_in(body.name),
         description=body.description,
         payload=payload_in(body.payload) if "payload" in body.model_fields_set else None,

@@ -6,6 +6,7 @@ What is not the caller's is not there.
 from __future__ import annotations
 
 from schedkit.errors import NotFound, Reason
+from schedkit.model.access import Caller
 from schedkit.model.jobs import Job, job_of
 from schedkit.model.keys import JOB_ID_PREFIX, job_key, name_key, parse_run_id, redrive_key, run_key
 from schedkit.model.redrives import Redrive, redrive_of
@@ -13,10 +14,10 @@ from schedkit.model.runs import Run, run_of
 from schedkit.ports import World
 
 
-async def find_job(world: World, tenant_id: str, ref: str) -> Job:
+async def find_job(world: World, caller: Caller, ref: str) -> Job:
     """Raises NotFound (JOB_NOT_FOUND)."""
-    job = await job_by_id(world, tenant_id, ref) if ref.startswith(JOB_ID_PREFIX) else None
-    job = job or await job_by_name(world, tenant_id, ref)
+    job = await job_by_id(world, caller, ref) if ref.startswith(JOB_ID_PREFIX) else None
+    job = job or await job_by_name(world, caller, ref)
     if job is None:
         raise NotFound(
             Reason.JOB_NOT_FOUND, f"there is no job {ref[:80]!r}", field="job_id", fix=("schedkit job list",)
@@ -24,26 +25,26 @@ async def find_job(world: World, tenant_id: str, ref: str) -> Job:
     return job
 
 
-async def job_by_id(world: World, tenant_id: str, job_id: str) -> Job | None:
+async def job_by_id(world: World, caller: Caller, job_id: str) -> Job | None:
     item = await world.store.get(job_key(job_id))
-    return job_of(item) if item is not None and item["tenant_id"] == tenant_id else None
+    return job_of(item) if item is not None and caller.sees_item(item) else None
 
 
-async def job_by_name(world: World, tenant_id: str, name: str) -> Job | None:
+async def job_by_name(world: World, caller: Caller, name: str) -> Job | None:
     """The job that has this name now; a job that was renamed has left it."""
-    item = await world.store.get(name_key(tenant_id, name))
-    job = await job_by_id(world, tenant_id, item["job_id"]) if item is not None else None
+    item = await world.store.get(name_key(caller.tenant_id, name))
+    job = await job_by_id(world, caller, item["job_id"]) if item is not None else None
     return job if job is not None and job.name == name else None
 
 
-async def find_run(world: World, tenant_id: str, run_id: str) -> Run:
+async def find_run(world: World, caller: Caller, run_id: str) -> Run:
     """Raises NotFound (RUN_NOT_FOUND)."""
     try:
         job_id, scheduled_for = parse_run_id(run_id)
         item = await world.store.get(run_key(job_id, scheduled_for)) if scheduled_for >= 0 else None
     except (ValueError, OverflowError):
         item = None
-    if item is None or item["tenant_id"] != tenant_id:
+    if item is None or not caller.sees_item(item):
         raise NotFound(
             Reason.RUN_NOT_FOUND,
             f"there is no run {run_id[:120]!r}",
@@ -54,10 +55,11 @@ async def find_run(world: World, tenant_id: str, run_id: str) -> Run:
     return run_of(item)
 
 
-async def find_redrive(world: World, tenant_id: str, redrive_id: str) -> Redrive:
+async def find_redrive(world: World, caller: Caller, redrive_id: str) -> Redrive:
     """Raises NotFound (REDRIVE_NOT_FOUND)."""
-    item = await world.store.get(redrive_key(tenant_id, redrive_id))
-    if item is None:
+    item = await world.store.get(redrive_key(caller.tenant_id, redrive_id))
+    found = redrive_of(item) if item is not None else None
+    if found is None or not caller.reaches(found.filter.team_id):
         raise NotFound(
             Reason.REDRIVE_NOT_FOUND,
             f"there is no redrive {redrive_id[:80]!r}",
@@ -65,4 +67,4 @@ async def find_redrive(world: World, tenant_id: str, redrive_id: str) -> Redrive
             why="a redrive is kept for 30 days after its end",
             fix=("schedkit dlq redrives",),
         )
-    return redrive_of(item)
+    return found

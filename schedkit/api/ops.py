@@ -9,9 +9,11 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from schedkit import __version__
-from schedkit.api.requests import TenantDep, WorldDep
+from schedkit.api.access import CallerDep, Guarded, needs
+from schedkit.api.requests import WorldDep
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.errors import StoreUnavailable
+from schedkit.model.access import Caller, Role
 from schedkit.model.jobs import JobStatus
 from schedkit.model.keys import Index, dead_listing, jobs_listing
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
@@ -20,7 +22,7 @@ from schedkit.ports import Store
 COUNTED: Final = 2_000  # jobs and dead letters counted for a snapshot; more are shown as "at least"
 PAGE: Final = 500
 
-router = APIRouter(tags=["operate"])
+router = APIRouter(tags=["operate"], route_class=Guarded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,13 @@ def vitals_of(request: Request) -> Vitals:
 
 
 @router.get("/healthz", summary="Alive")
+@needs(None)
 async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
 @router.get("/readyz", summary="Jobs can be created and run")
+@needs(None)
 async def readyz(request: Request, response: Response) -> dict[str, str]:
     why = vitals_of(request).not_ready()
     if why is None:
@@ -56,24 +60,27 @@ async def readyz(request: Request, response: Response) -> dict[str, str]:
 
 
 @router.get("/metrics", summary="Prometheus text", response_class=Response)
+@needs(Role.VIEWER)
 async def metrics(request: Request) -> Response:
     return Response(vitals_of(request).metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/v1/version", summary="Versions of the server and its zone data")
+@needs(Role.VIEWER)
 async def version() -> dict[str, str]:
     return {"version": __version__, "tzdata": TZDATA_VERSION}
 
 
 @router.get("/v1/ops/snapshot", summary="One document for dashboards")
-async def snapshot(request: Request, world: WorldDep, tenant: TenantDep) -> dict[str, Any]:
+@needs(Role.VIEWER)
+async def snapshot(request: Request, world: WorldDep, caller: CallerDep) -> dict[str, Any]:
     vitals = vitals_of(request)
     now = world.clock.now()
     live = vitals.live()
     why = vitals.not_ready()
     try:
-        jobs = await _jobs_by_status(world.store, tenant)
-        dead = (await world.store.page(dead_listing(tenant), index=Index.DEAD, limit=COUNTED)).items
+        jobs = await _jobs_by_status(world.store, caller)
+        dead = (await world.store.page(dead_listing(caller.tenant_id), index=Index.DEAD, limit=COUNTED)).items
     except StoreUnavailable as error:
         why, jobs, dead = error.detail, {}, ()
     alerts = list(live.pop("alerts", ()))
@@ -90,18 +97,20 @@ async def snapshot(request: Request, world: WorldDep, tenant: TenantDep) -> dict
         "data": vitals.data,
         "store": {"ok": why is None, "detail": why},
         "jobs": jobs,
-        "dead_letters": len(dead),
+        "dead_letters": sum(caller.sees_item(item) for _, item in dead),
         "alerts": alerts,
     } | live
 
 
-async def _jobs_by_status(store: Store, tenant: str) -> dict[str, int]:
+async def _jobs_by_status(store: Store, caller: Caller) -> dict[str, int]:
     counts = {status.value: 0 for status in JobStatus}
     cursor: str | None = None
     for _ in range(COUNTED // PAGE):
-        page = await store.page(jobs_listing(tenant), index=Index.LISTED, limit=PAGE, cursor=cursor, newest_first=True)
+        page = await store.page(
+            jobs_listing(caller.tenant_id), index=Index.LISTED, limit=PAGE, cursor=cursor, newest_first=True
+        )
         for _, item in page.items:
-            counts[item["status"]] += 1
+            counts[item["status"]] += caller.sees_item(item)
         cursor = page.cursor
         if cursor is None:
             break

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Match
 
-from schedkit.errors import Internal, InvalidInput, NotAllowed, NotFound, Reason, SchedkitError
+from schedkit.errors import Internal, InvalidInput, NotAllowed, NotFound, Reason, SchedkitError, Unauthenticated
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:schedkit:error:"
@@ -36,6 +36,8 @@ def problem(error: SchedkitError, request_id: str) -> JSONResponse:
     }
     body |= {name: value for name, value in optional.items() if value is not None} | error.extra
     headers = {"Retry-After": str(error.retry_after_seconds)} if error.retry_after_seconds is not None else {}
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = 'Bearer realm="schedkit"'
     return JSONResponse(body, error.status, headers, MEDIA_TYPE)
 
 

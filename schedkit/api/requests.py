@@ -11,7 +11,6 @@ from fastapi.dependencies.models import Dependant
 from schedkit.api import strict_json
 from schedkit.api.bodies import Model, read
 from schedkit.errors import InvalidInput, Reason
-from schedkit.model.jobs import DEFAULT_TENANT
 from schedkit.ports import World
 
 DEFAULT_LIMIT: Final = 50
@@ -19,7 +18,8 @@ MAX_LIMIT: Final = 500
 
 
 async def world_of(request: Request) -> World:
-    world = request.app.state.world
+    """The world of this request: where it is recorded, its store keeps the record."""
+    world = request.scope.get("schedkit.world", request.app.state.world)
     assert isinstance(world, World), "the app is made with a world"
     return world
 
@@ -46,14 +46,6 @@ def body_of(model: type[Model], *, optional: bool = False) -> Callable[[Request]
 
     reader.__schedkit_body__ = model, not optional  # type: ignore[attr-defined]
     return reader
-
-
-async def tenant_of(request: Request) -> str:
-    """The caller's tenant, from its credential: without credentials there is one."""
-    return DEFAULT_TENANT
-
-
-TenantDep = Annotated[str, Depends(tenant_of)]
 
 
 def _query_names(dependant: Dependant) -> set[str]:

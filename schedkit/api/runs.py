@@ -6,16 +6,18 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query
 
+from schedkit.api.access import CallerDep, Guarded, needs
 from schedkit.api.dead_in import ResolveBody, RetryBody
 from schedkit.api.jobs_in import instant_in
 from schedkit.api.lists import PageOf, listed
 from schedkit.api.lookup import find_job, find_run, job_by_id
-from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, TenantDep, WorldDep, body_of
+from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, WorldDep, body_of
 from schedkit.api.views import recent_run_out, run_out
 from schedkit.engine.failure import redrive as redriving
 from schedkit.engine.when.advance import look_again, waits_for_run
 from schedkit.engine.who import cancel as cancelling
 from schedkit.errors import Conflict, Reason
+from schedkit.model.access import Caller, Role
 from schedkit.model.jobs import Job
 from schedkit.model.keys import RUN_PREFIX, Index, job_key, runs_listing
 from schedkit.model.redrives import Unfit
@@ -25,15 +27,16 @@ from schedkit.ports import Page, World
 
 RECENT_RUNS: Final = 10
 
-router = APIRouter(prefix="/v1/runs", tags=["runs"])
+router = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=Guarded)
 
 Statuses = Annotated[list[RunStatus] | None, Query()]
 
 
 @router.get("", summary="Runs across jobs, newest first")
+@needs(Role.VIEWER)
 async def list_runs(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     status: Statuses = None,
@@ -43,15 +46,15 @@ async def list_runs(
     until: str | None = None,
 ) -> dict[str, Any]:
     if job is not None:
-        found = await find_job(world, tenant, job)
+        found = await find_job(world, caller, job)
         return await list_runs_of(world, found, limit, cursor, status, since, until, target)
 
     async def page(limit: int, cursor: str | None) -> Page:
         return await world.store.page(
-            runs_listing(tenant), index=Index.LISTED, limit=limit, cursor=cursor, newest_first=True
+            runs_listing(caller.tenant_id), index=Index.LISTED, limit=limit, cursor=cursor, newest_first=True
         )
 
-    return await _listed(world, page, limit, cursor, status, since, until, target)
+    return await _listed(world, page, limit, cursor, status, since, until, target, caller)
 
 
 async def list_runs_of(
@@ -82,10 +85,11 @@ async def recent_runs(world: World, job: Job) -> list[dict[str, Any]]:
 
 
 @router.post("/{run_id}:cancel", summary="Ask a run to stop")
-async def cancel_run(world: WorldDep, tenant: TenantDep, run_id: str) -> dict[str, Any]:
+@needs(Role.OPERATOR)
+async def cancel_run(world: WorldDep, caller: CallerDep, run_id: str) -> dict[str, Any]:
     """A waiting run ends CANCELLED at once; a call in flight cannot be recalled, and its end is recorded as it was."""
     while True:
-        run = await find_run(world, tenant, run_id)
+        run = await find_run(world, caller, run_id)
         match run.status:
             case RunStatus.RETRY_WAIT:
                 write = cancelling.cancel_waiting(run, cancelling.REASON_RUN_CANCELLED, world.clock.now())
@@ -102,19 +106,20 @@ async def cancel_run(world: WorldDep, tenant: TenantDep, run_id: str) -> dict[st
                 )
         outcome = await world.commit(write)
         if isinstance(outcome, Applied):
-            await _let_job_know(world, tenant, run)
+            await _let_job_know(world, caller, run)
             return run_out(run_of(outcome.item))
 
 
 @router.post("/{run_id}:retry", summary="A new series of attempts for a dead letter")
+@needs(Role.OPERATOR)
 async def retry_run(
-    world: WorldDep, tenant: TenantDep, run_id: str, body: Annotated[Any, Depends(body_of(RetryBody, optional=True))]
+    world: WorldDep, caller: CallerDep, run_id: str, body: Annotated[Any, Depends(body_of(RetryBody, optional=True))]
 ) -> dict[str, Any]:
     """One conditional write: the next call is attempt 1 of a new series, under the next epoch and the same key."""
     while True:
-        run = await find_run(world, tenant, run_id)
+        run = await find_run(world, caller, run_id)
         _require_dead(run)
-        job = await job_by_id(world, tenant, run.job_id)
+        job = await job_by_id(world, caller, run.job_id)
         if (why := redriving.unfit(run, job, include_unknown=body.include_unknown)) is not None:
             raise _not_redrivable(run, why)
         assert job is not None, "a job that is gone is not fit"
@@ -128,12 +133,13 @@ async def retry_run(
 
 
 @router.post("/{run_id}:resolve", summary="Say what became of an UNKNOWN run")
+@needs(Role.OPERATOR)
 async def resolve_run(
-    world: WorldDep, tenant: TenantDep, run_id: str, body: Annotated[Any, Depends(body_of(ResolveBody))]
+    world: WorldDep, caller: CallerDep, run_id: str, body: Annotated[Any, Depends(body_of(ResolveBody))]
 ) -> dict[str, Any]:
     """One conditional write: as SUCCEEDED it leaves the dead letters, as FAILED it stays one."""
     while True:
-        run = await find_run(world, tenant, run_id)
+        run = await find_run(world, caller, run_id)
         if run.status is not RunStatus.UNKNOWN or run.dropped_at is not None:
             raise Conflict(
                 Reason.NOT_UNKNOWN,
@@ -174,13 +180,14 @@ def _not_redrivable(run: Run, why: Unfit) -> Conflict:
 
 
 @router.get("/{run_id}", summary="One run with its attempts")
-async def get_run(world: WorldDep, tenant: TenantDep, run_id: str) -> dict[str, Any]:
-    return run_out(await find_run(world, tenant, run_id))
+@needs(Role.VIEWER)
+async def get_run(world: WorldDep, caller: CallerDep, run_id: str) -> dict[str, Any]:
+    return run_out(await find_run(world, caller, run_id))
 
 
-async def _let_job_know(world: World, tenant: str, run: Run) -> None:
+async def _let_job_know(world: World, caller: Caller, run: Run) -> None:
     """A job that waits for this run, to end or to start a held occurrence, looks at it now."""
-    job = await find_job(world, tenant, run.job_id)
+    job = await find_job(world, caller, run.job_id)
     if waits_for_run(job):
         now = world.clock.now()
         await world.commit(look_again(job, world.shards, now))
@@ -195,14 +202,16 @@ async def _listed(
     since: str | None,
     until: str | None,
     target_id: str | None,
+    caller: Caller | None = None,
 ) -> dict[str, Any]:
-    """Runs come newest first, so the first one before `since` is the end."""
+    """Runs that `caller` sees, newest first: the first one before `since` is the end."""
     first, last = instant_in(since, "since"), instant_in(until, "until")
 
     def pick(item: Item) -> dict[str, Any] | None:
         run = run_of(item)
         matches = (
-            (not status or run.status in status)
+            (caller is None or caller.sees(run.tenant_id, run.team_id))
+            and (not status or run.status in status)
             and (last is None or run.scheduled_for <= last)
             and (target_id is None or run.target_id == target_id)
         )

@@ -7,21 +7,24 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends
 
 from schedkit.api import bodies
+from schedkit.api.access import Guarded, Kept, needs
 from schedkit.api.jobs_in import instant_in, schedule_in
 from schedkit.api.requests import WorldDep, body_of
 from schedkit.api.views import occurrence_out
 from schedkit.engine.when import occurrences
 from schedkit.engine.when.window import offset_ms
+from schedkit.model.access import Role
 from schedkit.model.schedules import Occurrence, Once, Schedule
 from schedkit.model.time import SECOND_MS, Instant
 from schedkit.ports import World
 
 PREVIEW_STEP: Final = 20  # occurrences computed between two turns of everybody else
 
-router = APIRouter(prefix="/v1", tags=["schedules"])
+router = APIRouter(prefix="/v1", tags=["schedules"], route_class=Guarded)
 
 
 @router.post("/schedules:preview", summary="The next occurrences of a schedule")
+@needs(Role.VIEWER, Kept.NEVER)
 async def preview(
     world: WorldDep, body: Annotated[Any, Depends(body_of(bodies.PreviewBody))]
 ) -> dict[str, list[dict[str, Any]]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from schedkit.api.bodies import AuthBody
-from schedkit.errors import InvalidInput, Reason
-from schedkit.model.jobs import HmacAuth
+from schedkit.errors import InvalidInput, NotAllowed, Reason
+from schedkit.model.access import Caller
+from schedkit.model.jobs import HmacAuth, HttpTarget, Job
 from schedkit.ports import Secrets
 
 FIELD: Final = "target.auth"
@@ -50,3 +52,22 @@ def _allowed(ref: str, name: str, secrets: Secrets) -> None:
             field=f"{FIELD}.{name}",
             why="a job must not be able to read any file or variable of the scheduler",
         )
+
+
+def own_secrets(job: Job, caller: Caller) -> None:
+    """Where keys are asked for, a job names secrets of its own team: `file:<folder>/<tenant>/<team>/<name>`.
+
+    Who could name another's secret would have it sign whatever they like. Raises NotAllowed.
+    """
+    auth = job.target.auth if isinstance(job.target, HttpTarget) else None
+    if auth is None or caller.key_id is None:
+        return
+    for ref in auth.refs:
+        if not ref.startswith("file:") or PurePosixPath(ref).parts[-3:-1] != (job.tenant_id, job.team_id):
+            raise NotAllowed(
+                Reason.FORBIDDEN,
+                f"a job of team {job.team_id} names secrets in the folder {job.tenant_id}/{job.team_id} only",
+                field=f"{FIELD}.secret_ref",
+                why="whoever could name another team's secret could have it sign anything",
+                fix=(f"file:<secrets folder>/{job.tenant_id}/{job.team_id}/<name>",),
+            )

@@ -9,12 +9,15 @@ from typing import Any
 from schedkit.api.target_auth import auth_out
 from schedkit.engine.when import zones
 from schedkit.engine.when.window import dispatch_at
+from schedkit.model.access import ApiKey
+from schedkit.model.audit import Record
 from schedkit.model.jobs import Job, JobStatus, RetryPolicy, Target, TaskTarget
 from schedkit.model.keys import run_id
 from schedkit.model.redrives import Redrive
 from schedkit.model.runs import Attempt, Run
 from schedkit.model.schedules import Cron, Interval, Occurrence, Once, Schedule
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
+from schedkit.model.writes import Item
 
 
 def job_out(job: Job, registered: Mapping[str, str]) -> dict[str, Any]:
@@ -23,6 +26,7 @@ def job_out(job: Job, registered: Mapping[str, str]) -> dict[str, Any]:
     return {
         "job_id": job.job_id,
         "tenant_id": job.tenant_id,
+        "team_id": job.team_id,
         "name": job.name,
         "description": job.description,
         "status": job.status.value,
@@ -70,6 +74,7 @@ def run_out(run: Run) -> dict[str, Any]:
         "task_queue": run.task_queue,
         "task_type": run.task_type,
         "tenant_id": run.tenant_id,
+        "team_id": run.team_id,
         "scheduled_for": rfc3339(run.scheduled_for),
         "status": run.status.value,
         "reason": run.reason,
@@ -105,6 +110,7 @@ def dead_letter_out(run: Run) -> dict[str, Any]:
         "job_name": run.job_name,
         "target_id": run.target_id,
         "tenant_id": run.tenant_id,
+        "team_id": run.team_id,
         "scheduled_for": rfc3339(run.scheduled_for),
         "status": run.status.value,
         "reason": run.reason,
@@ -120,11 +126,12 @@ def dead_letter_out(run: Run) -> dict[str, Any]:
 
 
 def redrive_out(redrive: Redrive) -> dict[str, Any]:
-    """A redrive as the API shows it: what was asked for, and how far it has come."""
+    """A redrive as the API shows it: what was asked for, and how far it has come. Without a team it is of them all."""
     dead = redrive.filter
     return {
         "redrive_id": redrive.redrive_id,
         "tenant_id": redrive.tenant_id,
+        "team_id": dead.team_id,
         "state": redrive.state.value,
         "state_reason": redrive.state_reason,
         "paused_from": redrive.paused_from.value if redrive.paused_from else None,
@@ -269,3 +276,30 @@ def seconds(duration_ms: int) -> int | float:
 def _bounds(schedule: Cron | Interval) -> dict[str, Any]:
     bounds = {"start_at": schedule.start_at, "end_at": schedule.end_at}
     return {name: rfc3339(at) for name, at in bounds.items() if at is not None}
+
+
+def key_out(key: ApiKey, now: Instant) -> dict[str, Any]:
+    """An API key as the API shows it: neither its text nor its hash."""
+    state = "REVOKED" if key.revoked_at is not None else "LIVE" if key.live(now) else "EXPIRED"
+    return {
+        "key_id": key.key_id,
+        "name": key.name,
+        "tenant_id": key.tenant_id,
+        "team_id": key.team_id,
+        "role": key.role.value,
+        "state": state,
+        "created_at": rfc3339(key.created_at),
+        "created_by": key.created_by,
+        "expires_at": time_out(key.valid_until),
+        "revoked_at": time_out(key.revoked_at),
+        "last_used_at": time_out(key.last_used_at),
+        "version": key.version,
+    }
+
+
+def record_out(item: Item) -> dict[str, Any]:
+    """An audit record as the API shows it: everything that its hash covers, and the hash as it is stored."""
+    record = Record.of(item)
+    optional: dict[str, Any] = {"key_id": None, "before": None, "after": None, "given": None, "resources": []}
+    said = optional | record.content
+    return said | {"at": rfc3339(record.at), "resources": list(record.entry.resources), "hash": item["hash"]}

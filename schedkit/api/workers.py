@@ -1,4 +1,7 @@
-"""Workers over HTTP: poll a task queue, keep the lease of what was handed out, say how it ended (H4)."""
+"""Workers over HTTP: poll a task queue, keep the lease of what was handed out, say how it ended (H4).
+
+These calls leave no audit record: what workers do is the history of their runs, under epochs. A queue is a team's.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,14 @@ from typing import Annotated, Any, Final, Protocol
 from fastapi import APIRouter, Depends, Request, Response
 
 from schedkit.api import bodies, strict_json
+from schedkit.api.access import CallerDep, Guarded, Kept, needs
 from schedkit.api.lookup import find_run
 from schedkit.api.problems import problem, request_id_of
-from schedkit.api.requests import TenantDep, WorldDep, body_of
+from schedkit.api.requests import WorldDep, body_of
 from schedkit.api.views import run_out, time_out
 from schedkit.engine.failure.pace import heartbeat_every_ms
 from schedkit.errors import InvalidInput, Reason, SchedkitError, TooLarge
+from schedkit.model.access import Caller, Role
 from schedkit.model.jobs import TaskTarget
 from schedkit.model.keys import run_id
 from schedkit.model.runs import MAX_PROGRESS_BYTES, Run
@@ -25,15 +30,15 @@ from schedkit.ports import World
 
 MAX_ERROR_CHARS: Final = 1_024  # of what went wrong; the rest belongs in the worker's own log
 
-router = APIRouter(prefix="/v1", tags=["workers"])
+router = APIRouter(prefix="/v1", tags=["workers"], route_class=Guarded)
 
 
 class WorkersDoor(Protocol):
     """What the process that serves the API does for workers."""
 
-    def seen(self, tenant_id: str) -> list[WorkerSeen]: ...
+    def seen(self, caller: Caller) -> list[WorkerSeen]: ...
 
-    async def poll(self, tenant_id: str, ask: Ask, gone: Callable[[], Awaitable[bool]]) -> list[Task]: ...
+    async def poll(self, caller: Caller, ask: Ask, gone: Callable[[], Awaitable[bool]]) -> list[Task]: ...
 
     async def heartbeat(self, run: Run, epoch: int, progress: str | None) -> Run: ...
 
@@ -51,9 +56,10 @@ DoorDep = Annotated[WorkersDoor, Depends(door_of)]
 
 
 @router.post("/task-queues/{task_queue}/tasks:poll", summary="Ask a task queue for work", response_model=None)
+@needs(Role.OPERATOR, Kept.NEVER)
 async def poll(
     request: Request,
-    tenant: TenantDep,
+    caller: CallerDep,
     door: DoorDep,
     task_queue: str,
     body: Annotated[Any, Depends(body_of(bodies.PollBody))],
@@ -61,82 +67,88 @@ async def poll(
     """Waits up to `wait_seconds` for the first task. With `max_tasks`, `{"tasks": […]}`; without, one task or 204."""
     queue = bodies.read(bodies.TaskTargetBody, {"task_queue": task_queue}).task_queue
     ask = Ask(body.worker_id, queue, body.max_tasks or 1, int(body.wait_seconds * SECOND_MS))
-    tasks = [task_out(task) for task in await door.poll(tenant, ask, request.is_disconnected)]
+    tasks = [task_out(task) for task in await door.poll(caller, ask, request.is_disconnected)]
     if body.max_tasks is not None:
         return {"tasks": tasks}
     return tasks[0] if tasks else Response(status_code=204)
 
 
 @router.post("/runs/{run_id}:heartbeat", summary="Keep the lease of a run")
+@needs(Role.OPERATOR, Kept.NEVER)
 async def heartbeat(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     door: DoorDep,
     run_id: str,
     body: Annotated[Any, Depends(body_of(bodies.HeartbeatBody))],
 ) -> dict[str, Any]:
     """The new end of the lease, and whether the run is to be stopped."""
-    return await _heartbeat(world, tenant, door, run_id, body)
+    return await _heartbeat(world, caller, door, run_id, body)
 
 
 @router.post("/runs/{run_id}:complete", summary="Say how a run ended")
+@needs(Role.OPERATOR, Kept.NEVER)
 async def complete(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     door: DoorDep,
     run_id: str,
     body: Annotated[Any, Depends(body_of(bodies.CompleteBody))],
 ) -> dict[str, Any]:
     """The run as it is recorded. The same word under the same epoch may be said again."""
-    return run_out(await door.complete(await find_run(world, tenant, run_id), body.epoch, _ending(body)))
+    return run_out(await door.complete(await find_run(world, caller, run_id), body.epoch, _ending(body)))
 
 
 @router.post("/runs/{run_id}:release", summary="Give a run back for another worker")
+@needs(Role.OPERATOR, Kept.NEVER)
 async def release(
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     door: DoorDep,
     run_id: str,
     body: Annotated[Any, Depends(body_of(bodies.ReleaseBody))],
 ) -> dict[str, Any]:
     """It waits in its queue again, as the same attempt."""
-    return run_out(await door.release(await find_run(world, tenant, run_id), body.epoch))
+    return run_out(await door.release(await find_run(world, caller, run_id), body.epoch))
 
 
 @router.post("/runs:batchHeartbeat", summary="Keep up to 50 leases, each answered by itself")
+@needs(Role.OPERATOR, Kept.NEVER)
 async def batch_heartbeat(
     request: Request,
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     door: DoorDep,
     body: Annotated[Any, Depends(body_of(bodies.BatchHeartbeat))],
 ) -> dict[str, Any]:
     async def one(entry: Any) -> dict[str, Any]:
         given = bodies.read(bodies.HeartbeatEntry, entry)
-        return await _heartbeat(world, tenant, door, given.run_id, given)
+        return await _heartbeat(world, caller, door, given.run_id, given)
 
     return {"results": await _each(request, body.heartbeats, one)}
 
 
 @router.post("/runs:batchComplete", summary="Say how up to 50 runs ended, each answered by itself")
+@needs(Role.OPERATOR, Kept.NEVER)
 async def batch_complete(
     request: Request,
     world: WorldDep,
-    tenant: TenantDep,
+    caller: CallerDep,
     door: DoorDep,
     body: Annotated[Any, Depends(body_of(bodies.BatchComplete))],
 ) -> dict[str, Any]:
     async def one(entry: Any) -> dict[str, Any]:
         given = bodies.read(bodies.CompleteEntry, entry)
-        run = await door.complete(await find_run(world, tenant, given.run_id), given.epoch, _ending(given))
+        run = await door.complete(await find_run(world, caller, given.run_id), given.epoch, _ending(given))
         return {"run_id": given.run_id, "run_status": run.status.value, "attempt": run.attempt}
 
     return {"results": await _each(request, body.completions, one)}
 
 
 @router.get("/workers", summary="Workers heard of in the last five minutes")
-async def list_workers(tenant: TenantDep, door: DoorDep) -> dict[str, Any]:
-    return {"items": [worker_out(seen) for seen in door.seen(tenant)], "next_cursor": None}
+@needs(Role.VIEWER)
+async def list_workers(caller: CallerDep, door: DoorDep) -> dict[str, Any]:
+    return {"items": [worker_out(seen) for seen in door.seen(caller)], "next_cursor": None}
 
 
 def task_out(task: Task) -> dict[str, Any]:
@@ -174,10 +186,10 @@ def worker_out(seen: WorkerSeen) -> dict[str, Any]:
 
 
 async def _heartbeat(
-    world: World, tenant: str, door: WorkersDoor, run_id: str, body: bodies.HeartbeatBody
+    world: World, caller: Caller, door: WorkersDoor, run_id: str, body: bodies.HeartbeatBody
 ) -> dict[str, Any]:
     progress = _progress(body.progress) if body.progress is not None else None
-    run = await door.heartbeat(await find_run(world, tenant, run_id), body.epoch, progress)
+    run = await door.heartbeat(await find_run(world, caller, run_id), body.epoch, progress)
     return {"lease_expires_at": time_out(run.lease_expires_at), "cancel_requested": run.cancel_requested}
 
 

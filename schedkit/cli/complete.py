@@ -71,9 +71,10 @@ def _fresh(context: Context, what: str) -> list[str]:
 
 
 def _asked(context: Context, what: str, ask: Callable[[Any], list[str]]) -> list[str]:
+    from schedkit.cli.invocation import token_of
     from schedkit.client import Client
 
-    with Client(context.url, timeout_s=PATIENCE_S) as client:
+    with Client(context.url, token=token_of(context), timeout_s=PATIENCE_S) as client:
         known = ask(client)
     path = _cache(context, what)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from schedkit.cli.frame import noun, verb
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Column, Items, One
 from schedkit.cli.settings import AUTHS, CONTEXT_KEYS, Context, no_context
-from schedkit.errors import InvalidInput, Reason, SchedkitError
+from schedkit.errors import InvalidInput, NotFound, Reason, SchedkitError
 from schedkit.model.time import SECOND_MS, from_datetime
 
 app = noun("Which scheduler commands talk to")
@@ -257,6 +257,7 @@ def check_context(me: Invocation, name: SomeName = None) -> None:
     offset_ms = _clock_offset_ms(answer.headers.get("date"), started + took_ms // 2)
     skewed = offset_ms is not None and abs(offset_ms) > CLOCK_OFFSET_MS
     ready = _is_ready(me, context)
+    who = _whoami(me, context)
     doc = {
         "name": context.name,
         "url": context.url,
@@ -264,6 +265,7 @@ def check_context(me: Invocation, name: SomeName = None) -> None:
         "answered_ms": took_ms,
         "ready": ready,
         "clock_offset_ms": offset_ms,
+        "whoami": who,
     }
     clock = (
         "not said" if offset_ms is None else f"{show.span(offset_ms)} apart" if skewed else "ok, within a second or two"
@@ -271,12 +273,24 @@ def check_context(me: Invocation, name: SomeName = None) -> None:
     lines = [
         ("url", context.url),
         ("answers", f"schedkit {doc['version']} in {show.span(took_ms)}"),
+        *([("you are", f"{who['role']} of team {who['team_id']}, tenant {who['tenant_id']}")] if who else []),
         ("ready", "yes" if ready else "no: jobs cannot be created or run now"),
         ("clock", clock),
     ]
     me.show(One("schedkit.context-test/v1", doc, lines, "name"))
     if skewed or not ready:
         raise typer.Exit(ExitCode.ANSWER_IS_NO)
+
+
+def _whoami(me: Invocation, context: Context) -> dict[str, Any] | None:
+    """Who this context is to its server; None where the server is too old to say."""
+    client = me.client_of(context)
+    try:
+        return client.whoami()
+    except NotFound:
+        return None
+    finally:
+        client.close()
 
 
 def _is_ready(me: Invocation, context: Context) -> bool:

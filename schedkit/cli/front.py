@@ -33,6 +33,8 @@ COMMANDS: Final = (
     Entry("every day", "worker", "schedkit.cli.worker", "Run pull workers, look at them"),
     Entry("what if", "sim", "schedkit.cli.sim", "Simulate the scheduler with faults (works offline)"),
     Entry("operate", "status", "schedkit.cli.status", "One-page health, exit 10 if unhealthy"),
+    Entry("who may", "key", "schedkit.cli.key", "API keys: make, replace, revoke"),
+    Entry("who may", "audit", "schedkit.cli.audit", "Who changed what, and whether the log is whole"),
     Entry("settings", "context", "schedkit.cli.context", "Which scheduler commands talk to"),
     Entry("settings", "config", "schedkit.cli.config", "Settings and where they came from"),
     Entry("settings", "completion", "schedkit.cli.completion", "Shell completion"),

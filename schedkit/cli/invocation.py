@@ -112,7 +112,7 @@ class Invocation:
         }
         return Client(
             context.url,
-            token=_token(context),
+            token=token_of(context),
             timeout_s=max(1, timeout_ms) / 1_000,
             headers=headers,
             sleep=self.sleep,
@@ -122,7 +122,7 @@ class Invocation:
     @property
     def token(self) -> Token:
         """The way to the bearer token of the context in use."""
-        return _token(self.context)
+        return token_of(self.context)
 
     def close(self) -> None:
         if self._client is not None:
@@ -267,7 +267,7 @@ def _changes(view: View, style: Style, seen: dict[str, str]) -> Iterator[str]:
             yield text
 
 
-def _token(context: Context) -> str | Callable[[], str] | None:
+def token_of(context: Context) -> str | Callable[[], str] | None:
     """The way to the bearer token of a context: a file or a command, read when a call is made."""
     match context.auth:
         case "token-file":

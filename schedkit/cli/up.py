@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from schedkit import __version__
-from schedkit.cli import front, settings_edit, show
+from schedkit.cli import front, settings_edit, show, values
 from schedkit.cli.failures import Code, ExitCode, Refusal
 from schedkit.cli.frame import Change
 from schedkit.cli.invocation import Invocation
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from schedkit.embedded import Embedded, Settings
     from schedkit.model.runs import Run
 
+AUTHS: Final = ("none", "api-key")
 DEFAULT_DATA: Final = Path(".schedkit")
 LOG_NAME: Final = "up.log"
 START_WITHIN_S: Final = 20.0
@@ -46,10 +48,13 @@ HINTS: Final = """
 def up(
     me: Invocation,
     port: Annotated[int, typer.Option("--port", metavar="N", min=1, max=65_535, help="Where the API listens.")] = 8700,
-    host: Annotated[str, typer.Option("--host", metavar="ADDR", help="A loopback address.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDR", help="A loopback address; any, with --auth api-key.")
+    ] = "127.0.0.1",
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Where jobs are kept.")] = DEFAULT_DATA,
     ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Keep nothing.")] = False,
     no_demo: Annotated[bool, typer.Option("--no-demo", help="Start empty.")] = False,
+    auth: Annotated[str, typer.Option("--auth", metavar="A", help="Ask callers for a key: none, api-key.")] = "none",
     detach: Annotated[bool, typer.Option("--detach", help="Go on in the background.")] = False,
 ) -> None:
     """Start everything on this machine.
@@ -58,21 +63,17 @@ def up(
       schedkit up
       schedkit up --no-demo --data /var/lib/schedkit --port 8701
     """
+    values.choice(auth, AUTHS, "--auth")
     if detach:
-        return _detached(me, port, host, data, ephemeral, no_demo)
+        return _detached(me, port, host, data, ephemeral, no_demo, auth)
     began = time.monotonic()  # before the imports: they are most of the start
-    from schedkit.embedded import Settings
+    from schedkit.embedded import settings_of
 
-    networks = tuple(
-        part.strip() for part in os.environ.get("SCHEDKIT_ALLOWED_NETWORKS", "").split(",") if part.strip()
-    )
-    settings = Settings(
-        data=None if ephemeral else data,
+    settings = replace(
+        settings_of(None if ephemeral else data, os.environ, auth),
         host=host,
         port=port,
         demo=not no_demo,
-        allowed_networks=networks,
-        secrets_folder=Path(folder) if (folder := os.environ.get("SCHEDKIT_SECRETS_DIR")) else None,
         clock_offset_ms=_clock_offset_ms(),
     )
     logging.basicConfig(
@@ -145,7 +146,7 @@ async def _serve(me: Invocation, settings: Settings, began: float) -> None:
         if folder is not None:
             folder.note(url=settings.url, version=__version__)
         async with embedded.running(settings, folder) as scheduler:
-            if settings.demo:
+            if settings.shows_demo:
                 await seed(scheduler.world)
             server = embedded.server_of(scheduler)
             serving = asyncio.create_task(server.serve([listener]))
@@ -211,7 +212,7 @@ async def _print_runs(me: Invocation, scheduler: Embedded) -> None:
         with contextlib.suppress(TimeoutError):
             run = await asyncio.wait_for(ended.get(), timeout=1.0)
             texts.append(lines.line(run, await scheduler.job_behind(run), clock.now()))
-            if lines.printed == HINTS_AFTER and scheduler.settings.demo:
+            if lines.printed == HINTS_AFTER and scheduler.settings.shows_demo:
                 texts.append(HINTS)
         if (summary := lines.summary(clock.now())) is not None:
             texts.append(summary)
@@ -224,13 +225,14 @@ def _banner(settings: Settings, took_s: float) -> None:
 
     kept = "kept between runs (--ephemeral forgets)" if settings.data is not None else "nothing is kept (--ephemeral)"
     place = f"{_shown(settings.data)}/dev.db" if settings.data is not None else "memory"
-    demo = f"{len(JOBS)} jobs, {len(PATHS)} targets    (--no-demo starts empty)" if settings.demo else "none"
+    demo = f"{len(JOBS)} jobs, {len(PATHS)} targets    (--no-demo starts empty)" if settings.shows_demo else "none"
+    keys = "" if settings.open_to_all else f"\n  keys        {'every call needs one':<30} {_first_key(settings)}"
     print(
         f"""schedkit {__version__}  dev server: everything runs in this process, nothing leaves this machine
 
   API         {settings.url:<30} try it: {settings.url}/docs
   status      {"schedkit status":<30} in another terminal
-  data        {place:<30} {kept}
+  data        {place:<30} {kept}{keys}
   running     api, loader, dispatcher, 4 pools, clock watch
   demo        {demo}
 
@@ -247,7 +249,8 @@ def _write_context(settings: Settings) -> None:
     def edit(document: tomlkit.TOMLDocument) -> None:
         table = settings_edit.table(document, "context", "dev")
         table["url"] = settings.url
-        table["auth"] = "none"
+        if settings.open_to_all or table.get("auth") is None:
+            table["auth"] = "none"
         document.setdefault("current", "dev")
 
     try:
@@ -259,20 +262,39 @@ def _write_context(settings: Settings) -> None:
         logging.getLogger(__name__).warning("the context dev was not written: %s", problem)
 
 
-def _detached(me: Invocation, port: int, host: str, data: Path, ephemeral: bool, no_demo: bool) -> None:
+def _first_key(settings: Settings) -> str:
+    where = "" if settings.data == DEFAULT_DATA else f" --data {settings.data}"
+    return f"the first: schedkit key bootstrap{where} --out admin.key"
+
+
+def _detached(me: Invocation, port: int, host: str, data: Path, ephemeral: bool, no_demo: bool, auth: str) -> None:
     from schedkit import embedded
     from schedkit.adapters.sqlite.folder import DataFolder, holder
-    from schedkit.embedded import Settings
 
     if ephemeral:
         raise Refusal(
             Code.USAGE, ExitCode.USAGE, "--detach needs a data folder, or nothing could tell what to stop",
             fix=("schedkit up --detach --data DIR",),
         )  # fmt: skip
+    checked = replace(embedded.settings_of(data, os.environ, auth), host=host, port=port)
+    embedded.check(checked)
     DataFolder(data).release()  # refuses here, in its own words, what would be refused in the background
-    embedded.listen(Settings(host=host, port=port)).close()
+    embedded.listen(checked).close()
     log = data / LOG_NAME
-    command = [sys.executable, "-m", "schedkit", "up", "--port", str(port), "--host", host, "--data", str(data)]
+    command = [
+        sys.executable,
+        "-m",
+        "schedkit",
+        "up",
+        "--port",
+        str(port),
+        "--host",
+        host,
+        "--data",
+        str(data),
+        "--auth",
+        auth,
+    ]
     with log.open("ab") as out:
         child = subprocess.Popen(  # noqa: S603 - our own interpreter and our own flags
             [*command, *(["--no-demo"] if no_demo else [])],
@@ -343,7 +365,7 @@ def _end(pid: int, data: Path) -> None:
 
 def _wipe(data: Path) -> str:
     """Delete what schedkit made in the folder, and the folder if nothing else is in it; says what was done."""
-    ours = [data / name for name in ("dev.db", "dev.db-wal", "dev.db-shm", "lock", LOG_NAME)]
+    ours = [data / name for name in ("dev.db", "dev.db-wal", "dev.db-shm", "pepper", "lock", LOG_NAME)]
     there = [file for file in ours if file.exists()]
     for file in there:
         file.unlink(missing_ok=True)

@@ -20,7 +20,6 @@ under a version, and creates, which carry an Idempotency-Key made once and kept 
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,26 +29,18 @@ from urllib.parse import quote
 
 import httpx
 
-from schedkit.client.asking import Ask, Asking, Pause, advance, system_draw
+from schedkit.client.asking import Ask, Asking, Pause, advance, new_idempotency_key, system_draw
 from schedkit.client.asynchronous import AsyncClient
 from schedkit.client.connection import DEFAULT_TIMEOUT_S, DEFAULT_URL, Token, opened
-from schedkit.client.problems import Answer, Trouble, Unreachable
-from schedkit.errors import NotFound, Reason, SchedkitError
+from schedkit.client.paths import given, job_path, key_path, matching, query_of, redrive_path, run_path
+from schedkit.client.problems import Answer, Created, Trouble, Unreachable
+from schedkit.errors import SchedkitError
 
 __all__ = ["Answer", "AsyncClient", "Client", "Created", "Trouble", "Unreachable", "new_idempotency_key"]
 
 PAGE_SIZE: Final = 200
 
 Doc = dict[str, Any]  # a JSON object, its fields named as in the HTTP API
-
-
-@dataclass(frozen=True, slots=True)
-class Created:
-    """A created job. `replayed` says that the same request had been accepted before and this is its answer again."""
-
-    job: Doc
-    replayed: bool
-    idempotency_key: str
 
 
 @dataclass(slots=True)
@@ -84,8 +75,6 @@ class Client:
             self._http.close()
             self._http = None
 
-    # Jobs
-
     def create_job(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> Created:
         """Create a job. The key is made here unless given, and is the same in every retry."""
         key = idempotency_key or new_idempotency_key()
@@ -106,41 +95,45 @@ class Client:
         task_queue: str | None = None,
     ) -> Doc:
         """One page of jobs: `items` and `next_cursor`."""
-        query = _query(limit=limit, cursor=cursor, name_prefix=name_prefix, due_before=due_before)
-        query += _query(managed_by=managed_by, task_queue=task_queue)
+        query = query_of(limit=limit, cursor=cursor, name_prefix=name_prefix, due_before=due_before)
+        query += query_of(managed_by=managed_by, task_queue=task_queue)
         query += [("status", word) for word in status]
         query += [("label", f"{key}={value}") for key, value in (labels or {}).items()]
         return self._doc("GET", "/v1/jobs", params=query)
 
     def get_job(self, job: str) -> Doc:
         """One job by id or name, with its ten newest runs as `recent_runs`."""
-        return self._doc("GET", _job(job))
+        return self._doc("GET", job_path(job))
 
     def update_job(self, job: str, changes: Mapping[str, Any], *, version: int | None = None) -> Doc:
         """Change the given fields; with `version`, only if nobody changed the job since (Conflict otherwise)."""
-        return self._doc("PATCH", _job(job), body=changes, headers=_match(version), repeatable=version is None)
+        return self._doc("PATCH", job_path(job), body=changes, headers=matching(version), repeatable=version is None)
 
     def cancel_job(self, job: str, *, running: bool = False, version: int | None = None) -> Doc:
         """End a job for good; with `running`, ask its run in progress to stop as well."""
         params = [("running", "cancel")] if running else []
-        return self._doc("DELETE", _job(job), params=params, headers=_match(version))
+        return self._doc("DELETE", job_path(job), params=params, headers=matching(version))
 
     def pause_job(
         self, job: str, *, reason: str | None = None, until: str | None = None, version: int | None = None
     ) -> Doc:
         """Stop future runs and keep the job; `version` as in `update_job`."""
-        return self._doc("POST", f"{_job(job)}:pause", body=_body(reason=reason, until=until), headers=_match(version))
+        return self._doc(
+            "POST", f"{job_path(job)}:pause", body=given(reason=reason, until=until), headers=matching(version)
+        )
 
     def resume_job(self, job: str, *, misfire: str | None = None, version: int | None = None) -> Doc:
         """Start again; `misfire` says what happens to what was missed (nothing, where it is not given)."""
-        return self._doc("POST", f"{_job(job)}:resume", body=_body(misfire=misfire), headers=_match(version))
+        return self._doc("POST", f"{job_path(job)}:resume", body=given(misfire=misfire), headers=matching(version))
 
     def trigger_job(
         self, job: str, *, payload: Any = None, as_of: str | None = None, idempotency_key: str | None = None
     ) -> Doc:
         """Run once now, outside the schedule. Returns the run."""
-        body = _body(payload=payload, as_of=as_of)
-        return self._doc("POST", f"{_job(job)}:trigger", body=body, idempotency_key=idempotency_key, repeatable=False)
+        body = given(payload=payload, as_of=as_of)
+        return self._doc(
+            "POST", f"{job_path(job)}:trigger", body=body, idempotency_key=idempotency_key, repeatable=False
+        )
 
     def job_runs(
         self,
@@ -153,12 +146,12 @@ class Client:
         until: str | None = None,
     ) -> Doc:
         """One page of a job's runs, newest first."""
-        query = _query(limit=limit, cursor=cursor, since=since, until=until)
-        return self._doc("GET", f"{_job(job)}/runs", params=[*query, *(("status", word) for word in status)])
+        query = query_of(limit=limit, cursor=cursor, since=since, until=until)
+        return self._doc("GET", f"{job_path(job)}/runs", params=[*query, *(("status", word) for word in status)])
 
     def job_next(self, job: str, *, count: int = 5) -> Doc:
         """The next occurrences of a job, with local times, its place in the window, and notes on clock changes."""
-        return self._doc("GET", f"{_job(job)}/next", params=_query(count=count))
+        return self._doc("GET", f"{job_path(job)}/next", params=query_of(count=count))
 
     # Runs
 
@@ -173,34 +166,34 @@ class Client:
         until: str | None = None,
     ) -> Doc:
         """One page of runs across jobs, newest first."""
-        query = _query(limit=limit, cursor=cursor, job=job, since=since, until=until)
+        query = query_of(limit=limit, cursor=cursor, job=job, since=since, until=until)
         return self._doc("GET", "/v1/runs", params=[*query, *(("status", word) for word in status)])
 
     def get_run(self, run_id: str) -> Doc:
         """One run with its attempts."""
-        return self._doc("GET", _run(run_id))
+        return self._doc("GET", run_path(run_id))
 
     def cancel_run(self, run_id: str) -> Doc:
         """Ask a run to stop. A call that is out cannot be called back: it may end SUCCEEDED_AFTER_CANCEL."""
-        return self._doc("POST", f"{_run(run_id)}:cancel")
+        return self._doc("POST", f"{run_path(run_id)}:cancel")
 
     def retry_run(self, run_id: str, *, include_unknown: bool = False) -> Doc:
         """Start a dead run again: a new series of attempts, under the next epoch and the same idempotency key."""
-        return self._doc("POST", f"{_run(run_id)}:retry", body={"include_unknown": include_unknown})
+        return self._doc("POST", f"{run_path(run_id)}:retry", body={"include_unknown": include_unknown})
 
     def resolve_run(self, run_id: str, said: str, *, note: str | None = None) -> Doc:
         """Say what became of an UNKNOWN run: `said` is SUCCEEDED or FAILED."""
-        return self._doc("POST", f"{_run(run_id)}:resolve", body={"as": said} | _body(note=note))
+        return self._doc("POST", f"{run_path(run_id)}:resolve", body={"as": said} | given(note=note))
 
     # Dead letters
 
     def list_dead(self, *, status: Sequence[str] = (), **filters: Any) -> Doc:
         """One page of dead letters, newest first; with `group_by` counts. Filters as in GET /v1/dlq."""
-        return self._doc("GET", "/v1/dlq", params=[*_query(**filters), *(("status", word) for word in status)])
+        return self._doc("GET", "/v1/dlq", params=[*query_of(**filters), *(("status", word) for word in status)])
 
     def get_dead(self, run_id: str) -> Doc:
         """One dead letter with its attempts."""
-        return self._doc("GET", _run(run_id).replace("/v1/runs/", "/v1/dlq/"))
+        return self._doc("GET", run_path(run_id).replace("/v1/runs/", "/v1/dlq/"))
 
     def redrive(self, body: Mapping[str, Any], *, idempotency_key: str | None = None) -> Doc:
         """Start dead letters again, or with `dry_run` say what that would do. The key is made here unless given."""
@@ -213,16 +206,53 @@ class Client:
 
     def list_redrives(self, *, limit: int | None = None, cursor: str | None = None, state: Sequence[str] = ()) -> Doc:
         """One page of redrives, newest first."""
-        query = _query(limit=limit, cursor=cursor)
+        query = query_of(limit=limit, cursor=cursor)
         return self._doc("GET", "/v1/redrives", params=[*query, *(("state", word) for word in state)])
 
     def get_redrive(self, redrive_id: str) -> Doc:
         """How far a redrive has come."""
-        return self._doc("GET", _redrive(redrive_id))
+        return self._doc("GET", redrive_path(redrive_id))
 
     def move_redrive(self, redrive_id: str, verb: str) -> Doc:
         """`verb` is pause, resume, continue or stop."""
-        return self._doc("POST", f"{_redrive(redrive_id)}:{verb}", repeatable=True)
+        return self._doc("POST", f"{redrive_path(redrive_id)}:{verb}", repeatable=True)
+
+    # Keys and the audit log
+
+    def whoami(self) -> Doc:
+        """Who this client is to the server: tenant, team, role, key."""
+        return self._doc("GET", "/v1/whoami")
+
+    def create_key(
+        self, name: str, role: str, *, team_id: str | None = None, expires_in_seconds: float | None = None
+    ) -> Doc:
+        """Make a key. Its text is in this answer as `secret`, and in no other; so a lost answer is a lost key."""
+        body = {"name": name, "role": role} | given(team_id=team_id, expires_in_seconds=expires_in_seconds)
+        return self._doc("POST", "/v1/keys", body=body, repeatable=False)
+
+    def list_keys(self, *, live: bool | None = None, **filters: Any) -> Doc:
+        """One page of keys, newest first. Filters as in GET /v1/keys."""
+        only = None if live is None else str(live).lower()
+        return self._doc("GET", "/v1/keys", params=query_of(**filters, live=only))
+
+    def get_key(self, key_id: str) -> Doc:
+        """One key, without its text."""
+        return self._doc("GET", key_path(key_id))
+
+    def rotate_key(
+        self, key_id: str, *, grace_seconds: float | None = None, expires_in_seconds: float | None = None
+    ) -> Doc:
+        """Make a key's successor: its text is `secret`. The old one is good for `grace_seconds` more."""
+        body = given(grace_seconds=grace_seconds, expires_in_seconds=expires_in_seconds)
+        return self._doc("POST", f"{key_path(key_id)}:rotate", body=body, repeatable=False)
+
+    def revoke_key(self, key_id: str) -> Doc:
+        """The key opens nothing from now on."""
+        return self._doc("DELETE", key_path(key_id))
+
+    def list_audit(self, **filters: Any) -> Doc:
+        """One page of the audit log, newest first. Filters as in GET /v1/audit."""
+        return self._doc("GET", "/v1/audit", params=query_of(**filters))
 
     # Workers
 
@@ -234,14 +264,13 @@ class Client:
         """One task of a queue, claimed by this worker; None where none came within the wait. Never repeated."""
         path = f"/v1/task-queues/{quote(task_queue, safe='')}/tasks:poll"
         body = {"worker_id": worker_id, "wait_seconds": wait_seconds}
-        timeout_s = self.timeout_s + wait_seconds
-        task: Doc | None = self.call("POST", path, body=body, repeatable=False, timeout_s=timeout_s).data
-        return task
+        answer = self.call("POST", path, body=body, repeatable=False, timeout_s=self.timeout_s + wait_seconds)
+        return answer.data  # type: ignore[no-any-return]
 
     def heartbeat_run(self, run_id: str, epoch: int, *, progress: Any = None) -> Doc:
         """Keep the lease of a run: its new end, and `cancel_requested`. Raises Conflict where it is another's."""
-        body = {"epoch": epoch} | _body(progress=progress)
-        return self._doc("POST", f"{_run(run_id)}:heartbeat", body=body, repeatable=True)
+        body = {"epoch": epoch} | given(progress=progress)
+        return self._doc("POST", f"{run_path(run_id)}:heartbeat", body=body, repeatable=True)
 
     def complete_run(
         self,
@@ -254,13 +283,13 @@ class Client:
         retryable: bool = True,
     ) -> Doc:
         """Say how a run ended: SUCCEEDED, FAILED or CANCELLED. Raises Conflict where it is another's by now."""
-        body = {"epoch": epoch, "outcome": outcome} | _body(result=result, error=error)
+        body = {"epoch": epoch, "outcome": outcome} | given(result=result, error=error)
         body |= {} if retryable else {"retryable": False}
-        return self._doc("POST", f"{_run(run_id)}:complete", body=body, repeatable=True)
+        return self._doc("POST", f"{run_path(run_id)}:complete", body=body, repeatable=True)
 
     def release_run(self, run_id: str, epoch: int) -> Doc:
         """Give a run back for another worker, as the same attempt. Raises Conflict where it is another's by now."""
-        return self._doc("POST", f"{_run(run_id)}:release", body={"epoch": epoch}, repeatable=True)
+        return self._doc("POST", f"{run_path(run_id)}:release", body={"epoch": epoch}, repeatable=True)
 
     # Everything else
 
@@ -274,7 +303,7 @@ class Client:
         dispatch_window_seconds: int | None = None,
     ) -> Doc:
         """When a schedule would be due, without creating anything."""
-        body = {"schedule": dict(schedule)} | _body(
+        body = {"schedule": dict(schedule)} | given(
             after=after, count=count, job_id=job_id, dispatch_window_seconds=dispatch_window_seconds
         )
         return self._doc("POST", "/v1/schedules:preview", body=body, repeatable=True)
@@ -368,45 +397,3 @@ class Client:
         if self._http is None:
             self._http = opened(httpx.Client, self.url, self.transport)
         return self._http.request(step.method, step.path, **step.given())
-
-
-def new_idempotency_key() -> str:
-    """A key no other request has: 128 bits of chance."""
-    return secrets.token_hex(16)
-
-
-def _query(**given: Any) -> list[tuple[str, str]]:
-    return [(name, str(value)) for name, value in given.items() if value is not None]
-
-
-def _body(**given: Any) -> Doc:
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _match(version: int | None) -> dict[str, str]:
-    return {} if version is None else {"If-Match": f'"{version}"'}
-
-
-def _job(job: str) -> str:
-    """A job's path. What could never be one segment of a path names no job, and is refused without asking."""
-    if _no_segment(job):
-        raise NotFound(Reason.JOB_NOT_FOUND, f"{job!r} is no job's name or id", fix=["schedkit job list"], field="job")
-    return f"/v1/jobs/{quote(job, safe='')}"
-
-
-def _run(run_id: str) -> str:
-    if _no_segment(run_id):
-        raise NotFound(Reason.RUN_NOT_FOUND, f"{run_id!r} is no run's id", fix=["schedkit run list"], field="run")
-    return f"/v1/runs/{quote(run_id, safe=':')}"
-
-
-def _redrive(redrive_id: str) -> str:
-    if _no_segment(redrive_id):
-        said = f"{redrive_id!r} is no redrive's id"
-        raise NotFound(Reason.REDRIVE_NOT_FOUND, said, fix=["schedkit dlq redrives"], field="redrive")
-    return f"/v1/redrives/{quote(redrive_id, safe='')}"
-
-
-def _no_segment(text: str) -> bool:
-    """Empty and dots change the path they stand in; a slash ends its segment, however it is written."""
-    return text in ("", ".", "..") or "/" in text

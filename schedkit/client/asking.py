@@ -68,6 +68,11 @@ def system_draw() -> float:
     return secrets.randbelow(1_000) / 1_000
 
 
+def new_idempotency_key() -> str:
+    """A key no other request has: 128 bits of chance."""
+    return secrets.token_hex(16)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """One client's way to make calls, with its clock (`monotonic`) and its chance (`draw`, uniform in [0, 1))."""

@@ -105,6 +105,15 @@ class Answer:
     data: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A created job. `replayed` says that the same request had been accepted before and this is its answer again."""
+
+    job: Mapping[str, Any]
+    replayed: bool
+    idempotency_key: str
+
+
 def answer_of(response: httpx.Response, idempotency_key: str | None) -> Answer:
     """The document of a 2xx answer. Raises the error that any other one stands for."""
     data: Any = None

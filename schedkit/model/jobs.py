@@ -13,6 +13,7 @@ from schedkit.model.time import DAY_MS, SECOND_MS, Instant
 from schedkit.model.writes import Item
 
 DEFAULT_TENANT: Final = "default"
+DEFAULT_TEAM: Final = "default"
 MAX_PAYLOAD_BYTES: Final = 64 * 1_024
 MAX_ATTEMPTS: Final = 100
 MAX_BACKOFF_MS: Final = 900 * SECOND_MS  # a retry fits in one queue delay of 15 minutes
@@ -149,6 +150,7 @@ class Job:
     created_at: Instant
     updated_at: Instant
     tenant_id: str = DEFAULT_TENANT
+    team_id: str = DEFAULT_TEAM  # the owner: who made it
     name: str | None = None
     description: str | None = None
     status: JobStatus = JobStatus.SCHEDULED

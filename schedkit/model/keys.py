@@ -4,10 +4,14 @@
     job    JOB#<job_id>        JOB                      D#<shard>      JOBS#<tenant>
     run    JOB#<job_id>        RUN#<scheduled_for>      L# R# Q# H#    RUNS#<tenant>          DEAD#<tenant>
     name   NAME#<tenant>       <name>
-    key    KEY#<tenant>        <Idempotency-Key>
     pulse  PULSE               <node>
-    redrive     REDRIVE#<tenant>     <redrive_id>                    REDRIVING, until it has ended
-    its key     REDRIVEKEY#<tenant>  <Idempotency-Key>
+    key    KEY#<tenant>#<team> <Idempotency-Key>
+    redrive     REDRIVE#<tenant>           <redrive_id>              REDRIVING, until it has ended
+    its key     REDRIVEKEY#<tenant>#<team> <Idempotency-Key>
+    apikey APIKEY#<key_id>     KEY                                     KEYS#<tenant>
+    holder HOLDER#<tenant>     <name of API keys>
+    tenant TENANTS             <tenant>
+    audit  AUDIT#<tenant>#<chain>  <seq>                               AUDIT#<tenant>
 
 An item has at most one timer (one index, one rule: its next one), one listing and one place among the dead letters.
 Hashes are blake2b, so that they are the same on every machine and in every version of Python.
@@ -33,6 +37,8 @@ REDRIVING: Final = "REDRIVING"  # where every redrive is listed, of whatever ten
 PLACEMENT_GROUPS: Final = 1_024
 RETENTION_MS: Final = 30 * DAY_MS  # what has ended is kept this long in the store
 
+SEQ_DIGITS: Final = 12
+TENANTS: Final = "TENANTS"
 INSTANT_DIGITS: Final = 15  # year 9999 in ms has 15 digits; fixed width, so that text sorts as numbers do
 
 
@@ -100,13 +106,44 @@ def pulse_key(node: str) -> Key:
     return Key(PULSES, node)
 
 
-def task_queue_line(tenant_id: str, task_queue: str) -> str:
-    """The name of a tenant's task queue among all tenants' queues."""
-    return f"{tenant_id}/{task_queue}"
+def task_queue_line(tenant_id: str, team_id: str, task_queue: str) -> str:
+    """The name of a team's task queue among those of all teams and tenants."""
+    return f"{tenant_id}/{team_id}/{task_queue}"
 
 
-def idempotency_key_key(tenant_id: str, idempotency_key: str) -> Key:
-    return Key(f"KEY#{tenant_id}", idempotency_key)
+def idempotency_key_key(tenant_id: str, team_id: str, idempotency_key: str) -> Key:
+    """A team's own: the answer to a key that comes again must not show another team's job."""
+    return Key(f"KEY#{tenant_id}#{team_id}", idempotency_key)
+
+
+def api_key_key(key_id: str) -> Key:
+    return Key(f"APIKEY#{key_id}", "KEY")
+
+
+def holder_key(tenant_id: str, name: str) -> Key:
+    """Where the live API keys of one name are known."""
+    return Key(f"HOLDER#{tenant_id}", name)
+
+
+def tenant_key(tenant_id: str) -> Key:
+    return Key(TENANTS, tenant_id)
+
+
+def audit_key(tenant_id: str, chain: int, seq: int) -> Key:
+    """The place of a record in its chain; a place is taken once."""
+    return Key(audit_chain(tenant_id, chain), str(seq).zfill(SEQ_DIGITS))
+
+
+def audit_chain(tenant_id: str, chain: int) -> str:
+    return f"AUDIT#{tenant_id}#{chain}"
+
+
+def audit_listing(tenant_id: str) -> str:
+    return f"AUDIT#{tenant_id}"
+
+
+def keys_listing(tenant_id: str) -> str:
+    return f"KEYS#{tenant_id}"
 
 
 def jobs_listing(tenant_id: str) -> str:
@@ -125,8 +162,8 @@ def redrive_key(tenant_id: str, redrive_id: str) -> Key:
     return Key(f"REDRIVE#{tenant_id}", redrive_id)
 
 
-def redrive_request_key(tenant_id: str, idempotency_key: str) -> Key:
-    return Key(f"REDRIVEKEY#{tenant_id}", idempotency_key)
+def redrive_request_key(tenant_id: str, team_id: str, idempotency_key: str) -> Key:
+    return Key(f"REDRIVEKEY#{tenant_id}#{team_id}", idempotency_key)
 
 
 def run_id(job_id: str, scheduled_for: Instant) -> str:

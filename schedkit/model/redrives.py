@@ -65,7 +65,10 @@ class Unfit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadFilter:
-    """Which dead letters: those that are all of what is given. Times are of the failure, both ends included."""
+    """Which dead letters: those that are all of what is given. Times are of the failure, both ends included.
+
+    `team_id` is not asked for: it is the team of who asks, None for an admin, whose filter is of the whole tenant.
+    """
 
     target_id: str | None = None
     job_id: str | None = None
@@ -73,6 +76,7 @@ class DeadFilter:
     failed_after: Instant | None = None
     failed_before: Instant | None = None
     run_ids: tuple[str, ...] = ()
+    team_id: str | None = None
 
     def keeps(self, run: Run) -> bool:
         failed_at = run.finished_at or 0
@@ -83,6 +87,7 @@ class DeadFilter:
             and (self.failed_after is None or failed_at >= self.failed_after)
             and (self.failed_before is None or failed_at <= self.failed_before)
             and (not self.run_ids or run.run_id in self.run_ids)
+            and self.team_id in (None, run.team_id)
         )
 
 

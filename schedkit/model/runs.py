@@ -26,7 +26,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Final
 
-from schedkit.model.jobs import DEFAULT_TENANT, Job, Priority, TaskTarget, target_id_of, task_queue_of
+from schedkit.model.jobs import DEFAULT_TEAM, DEFAULT_TENANT, Job, Priority, TaskTarget, target_id_of, task_queue_of
 from schedkit.model.keys import TimerKind, run_id, runs_listing, sortable, task_queue_line, timer_partition
 from schedkit.model.time import SECOND_MS, Instant
 from schedkit.model.writes import Item
@@ -83,6 +83,7 @@ class Run:
     scheduled_for: Instant
     status: RunStatus
     tenant_id: str = DEFAULT_TENANT
+    team_id: str = DEFAULT_TEAM
     job_name: str | None = None
     target_id: str | None = None  # of the registered target it was made for
     task_queue: str | None = None  # the queue in which it waits for a worker
@@ -125,6 +126,7 @@ def new_run(job: Job, scheduled_for: Instant, due_at: Instant, status: RunStatus
         scheduled_for=scheduled_for,
         status=status,
         tenant_id=job.tenant_id,
+        team_id=job.team_id,
         job_name=job.name,
         target_id=target_id_of(job.target),
         task_queue=task_queue_of(job.target),
@@ -146,8 +148,12 @@ def waiting_timer(run: Run, shards: int, at: Instant) -> dict[str, Any]:
     return {
         "timer_partition": timer_partition(kind, run.job_id, shards),
         "timer_at": at,
-        "task_line": task_queue_line(run.tenant_id, run.task_queue) if run.task_queue is not None else None,
+        "task_line": _line(run, run.task_queue) if run.task_queue is not None else None,
     }
+
+
+def _line(run: Run, task_queue: str) -> str:
+    return task_queue_line(run.tenant_id, run.team_id, task_queue)
 
 
 def run_attributes(run: Run) -> dict[str, Any]:

@@ -34,6 +34,7 @@ class WorkerSeen:
 
     worker_id: str
     tenant_id: str
+    team_id: str
     first_at: Instant
     last_at: Instant
     queues: set[str] = field(default_factory=set)

@@ -16,7 +16,7 @@ from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.engine.who.claim import release
 from schedkit.errors import InvalidInput
 from schedkit.model.jobs import DEFAULT_TENANT, job_of
-from schedkit.model.keys import REDRIVING, Index, TimerKind, jobs_listing
+from schedkit.model.keys import REDRIVING, TENANTS, Index, TimerKind, jobs_listing
 from schedkit.model.redrives import redrive_of
 from schedkit.model.runs import RECLAIM_MARGIN_MS, Run, RunStatus, run_of
 from schedkit.model.time import MAX_INSTANT, Instant
@@ -39,9 +39,29 @@ async def recount_all(world: World) -> int:
     if item is not None and item["version"] == TZDATA_VERSION:
         return 0
     moved = 0
+    for tenant_id in await _tenants(world):
+        moved += await _recount(world, tenant_id)
+    await world.store.apply(Write(ZONES_KEY, "recounted", (), {"version": TZDATA_VERSION}))
+    return moved
+
+
+async def _tenants(world: World) -> list[str]:
+    """Every tenant that may have jobs: the default one, and all for which there was ever a key."""
+    found = [DEFAULT_TENANT]
     cursor: str | None = None
     while True:
-        page = await world.store.page(jobs_listing(DEFAULT_TENANT), index=Index.LISTED, limit=PAGE, cursor=cursor)
+        page = await world.store.page(TENANTS, limit=PAGE, cursor=cursor)
+        found += [key.sort for key, _ in page.items if key.sort != DEFAULT_TENANT]
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+async def _recount(world: World, tenant_id: str) -> int:
+    moved = 0
+    cursor: str | None = None
+    while True:
+        page = await world.store.page(jobs_listing(tenant_id), index=Index.LISTED, limit=PAGE, cursor=cursor)
         for _, item in page.items:
             job = job_of(item)
             try:
@@ -53,7 +73,6 @@ async def recount_all(world: World) -> int:
                 moved += write.changes.get("next_run_at", job.next_run_at) != job.next_run_at
         cursor = page.cursor
         if cursor is None:
-            await world.store.apply(Write(ZONES_KEY, "recounted", (), {"version": TZDATA_VERSION}))
             return moved
 
 

@@ -24,6 +24,7 @@ from schedkit.engine.who import claim as claiming
 from schedkit.engine.who import handing
 from schedkit.engine.who.claim import Holder
 from schedkit.errors import Conflict, Reason, StoreUnavailable
+from schedkit.model.access import Caller
 from schedkit.model.jobs import Job
 from schedkit.model.keys import TimerKind, pulse_key, run_id, run_key, task_queue_line
 from schedkit.model.runs import Run, RunStatus, run_of
@@ -58,7 +59,7 @@ class Workers:
         self._world = world
         self._look_every_ms = look_every_ms
         self._settling = Settling(world, settled)
-        self._seen: dict[tuple[str, str], WorkerSeen] = {}
+        self._seen: dict[tuple[str, str, str], WorkerSeen] = {}
         self._heartbeats: deque[tuple[Instant, int]] = deque()
         self._pulsed_at: Instant = 0
         self._closed = asyncio.Event()
@@ -67,16 +68,21 @@ class Workers:
         """Answer whoever waits, and hand out nothing more (F10)."""
         self._closed.set()
 
-    def seen(self, tenant_id: str) -> list[WorkerSeen]:
-        """The workers of a tenant that were heard of in the last minutes, by name."""
+    def seen(self, caller: Caller) -> list[WorkerSeen]:
+        """The workers that were heard of in the last minutes, of those that the caller sees, by name."""
         self._forget(self._world.clock.now())
-        return sorted((seen for seen in self._seen.values() if seen.tenant_id == tenant_id), key=lambda s: s.worker_id)
+        theirs = (seen for seen in self._seen.values() if caller.sees(seen.tenant_id, seen.team_id))
+        return sorted(theirs, key=lambda seen: (seen.worker_id, seen.team_id))
 
-    async def poll(self, tenant_id: str, ask: Ask, gone: Gone) -> list[Task]:
-        """Up to `limit` tasks, each claimed by this worker; none where none came in time. Raises StoreUnavailable."""
+    async def poll(self, caller: Caller, ask: Ask, gone: Gone) -> list[Task]:
+        """Up to `limit` tasks of the caller's team, each claimed by this worker; none where none came in time.
+
+        Raises StoreUnavailable.
+        """
         clock, queue = self._world.clock, self._world.queue
-        await self._heard(tenant_id, ask.worker_id, queue=ask.task_queue)
-        line, until = task_queue_line(tenant_id, ask.task_queue), clock.now() + ask.wait_ms
+        tenant_id, team_id = caller.tenant_id, caller.team_id
+        await self._heard(tenant_id, team_id, ask.worker_id, queue=ask.task_queue)
+        line, until = task_queue_line(tenant_id, team_id, ask.task_queue), clock.now() + ask.wait_ms
         while not self._closed.is_set():
             wait_ms = min(ask.wait_ms, max(0, until - clock.now()))
             if self._look_every_ms is not None:
@@ -88,7 +94,7 @@ class Workers:
                 await asyncio.gather(*(queue.again(timer, 0) for timer in timers))
                 break
             tasks = await self._claimed(ask, timers)
-            if (seen := self._seen.get((tenant_id, ask.worker_id))) is not None:
+            if (seen := self._seen.get((tenant_id, team_id, ask.worker_id))) is not None:
                 seen.held.update((task.run.job_id, task.run.scheduled_for) for task in tasks)
             if tasks or clock.now() >= until:
                 return tasks
@@ -97,7 +103,7 @@ class Workers:
     async def heartbeat(self, run: Run, epoch: int, progress: str | None) -> Run:
         """The run with its lease renewed. Raises Conflict (EPOCH_SUPERSEDED)."""
         world = self._world
-        await self._heard(run.tenant_id, run.lease_owner if run.epoch == epoch else None, heartbeats=1)
+        await self._heard(run.tenant_id, run.team_id, run.lease_owner if run.epoch == epoch else None, heartbeats=1)
         job = await self._job(run)
         while True:
             _check(run, epoch)
@@ -113,7 +119,7 @@ class Workers:
 
         Raises Conflict: EPOCH_SUPERSEDED; CANCEL_NOT_REQUESTED for a stop that nobody had asked for.
         """
-        await self._heard(run.tenant_id, run.lease_owner if run.epoch == epoch else None)
+        await self._heard(run.tenant_id, run.team_id, run.lease_owner if run.epoch == epoch else None)
         self._let_go(run)
         if _said_before(run, epoch, ending):
             return run
@@ -255,12 +261,15 @@ class Workers:
 
     # ── who is alive ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _heard(self, tenant_id: str, worker_id: str | None, *, queue: str = "", heartbeats: int = 0) -> None:
+    async def _heard(
+        self, tenant_id: str, team_id: str, worker_id: str | None, *, queue: str = "", heartbeats: int = 0
+    ) -> None:
         """A worker called: it is listed, and the reaper comes to hear of it within some seconds (H6)."""
         now = self._world.clock.now()
         if worker_id is not None:
-            seen = self._seen.pop((tenant_id, worker_id), None) or WorkerSeen(worker_id, tenant_id, now, now)
-            self._seen[tenant_id, worker_id] = seen  # the last heard of stands last
+            name = tenant_id, team_id, worker_id
+            seen = self._seen.pop(name, None) or WorkerSeen(worker_id, tenant_id, team_id, now, now)
+            self._seen[name] = seen  # the last heard of stands last
             seen.last_at = now
             seen.queues |= {queue} - {""}
         if heartbeats:
@@ -271,7 +280,7 @@ class Workers:
             await self._pulse(now)
 
     def _let_go(self, run: Run) -> None:
-        if (seen := self._seen.get((run.tenant_id, run.lease_owner or ""))) is not None:
+        if (seen := self._seen.get((run.tenant_id, run.team_id, run.lease_owner or ""))) is not None:
             seen.held.discard((run.job_id, run.scheduled_for))
 
     async def _pulse(self, now: Instant) -> None:

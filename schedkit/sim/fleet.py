@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.adapters.memory.queue import MemoryQueue
-from schedkit.api.app import make_app
+from schedkit.api.app import make_app, serve
 from schedkit.api.ops import Vitals
 from schedkit.errors import QueueUnavailable, SchedkitError, StoreUnavailable
 from schedkit.model.jobs import Priority
@@ -188,7 +188,8 @@ class Fleet:
         """Let go of every world: the web framework remembers the apps that it has seen, for ever."""
         for member in self.members:
             if member.app is not None:
-                member.app.state.world = member.app.state.vitals = member.app.state.workers = None
+                state = member.app.state
+                state.world = state.vitals = state.workers = state.chains = None
                 member.app = None
 
     def doors(self) -> list[Member]:
@@ -260,8 +261,7 @@ class Fleet:
             vitals = Vitals(self._profile, "simulated", world.clock.now(), lambda: None, dict, meter.text)
             if member.app is None:
                 member.app = make_app(world, vitals, workers)
-            state = member.app.state  # making an app takes longer than its life
-            state.world, state.vitals, state.workers = world, vitals, workers
+            serve(member.app, world, vitals, workers)  # making one takes longer than its life
             member.serving = True
 
     async def _serve(self, name: str, role: Serves) -> None:

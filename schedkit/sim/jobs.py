@@ -70,7 +70,7 @@ class Maker:
             body["target"] = {
                 "type": "TASK_QUEUE",
                 "task_queue": QUEUE,
-                "lease_seconds": chance.choice([6, 30, 30]),
+                "lease_seconds": chance.choice([6, 6, 30]),
             }
             body["payload"] = {"host": chance.choice(self._hosts), "n": chance.randrange(1_000)}
         elif chance.random() < 0.5:

@@ -24,7 +24,7 @@ from schedkit.worker.held import Done, Failure, Held, Outcome, Stop, Stopped
 URL: Final = "http://127.0.0.1:8700"
 QUEUE: Final = "tasks"
 SLOTS: Final = 12
-TIMEOUT_MS: Final = 12 * SECOND_MS  # of a function's own call
+TIMEOUT_MS: Final = 25 * SECOND_MS  # of a function's own call
 STOPS_SHARE: Final = 0.5  # functions that stop when they are told to; the others end as they would have
 
 

@@ -18,6 +18,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 from typer.testing import CliRunner, Result
 
+from schedkit.model.audit import Entry, Record, Recorded, Tip
+from schedkit.model.time import rfc3339
+
 JOB_ID = "job_01J9ZK8V4T6Q"
 REDRIVE_ID = "rd_01J9ZK8V4T6Q"
 RUN_ID = f"{JOB_ID}:2026-09-28T12:00:00Z"
@@ -110,6 +113,7 @@ DEAD: dict[str, Any] = {
     "job_name": "digest",
     "target_id": "reports_rollup",
     "tenant_id": "default",
+    "team_id": "default",
     "scheduled_for": "2026-09-28T12:00:00Z",
     "status": "FAILED",
     "reason": "ATTEMPTS_EXHAUSTED",
@@ -140,6 +144,7 @@ PLAN: dict[str, Any] = {
 REDRIVE: dict[str, Any] = {
     "redrive_id": REDRIVE_ID,
     "tenant_id": "default",
+    "team_id": None,
     "state": "DONE",
     "state_reason": None,
     "paused_from": None,
@@ -163,6 +168,22 @@ REDRIVE: dict[str, Any] = {
     "updated_at": "2026-09-28T23:41:30Z",
     "finished_at": "2026-09-28T23:41:30Z",
 }
+KEY_ID = "0Ab3dEf6hIj9kL"
+API_KEY: dict[str, Any] = {
+    "key_id": KEY_ID,
+    "name": "deploy",
+    "tenant_id": "default",
+    "team_id": "payments",
+    "role": "operator",
+    "state": "LIVE",
+    "created_at": "2026-09-01T00:00:00Z",
+    "created_by": None,
+    "expires_at": "2099-09-01T00:00:00Z",
+    "revoked_at": None,
+    "last_used_at": None,
+    "version": 1,
+}
+SECRET = "sk_dev_0Ab3dEf6hIj9kL_" + "x" * 49
 SNAPSHOT: dict[str, Any] = {
     "version": "0.1.0",
     "profile": "embedded",
@@ -211,6 +232,17 @@ OCCURRENCES: dict[str, Any] = {
         }
     ]
 }
+
+
+def records(*actions: str) -> list[dict[str, Any]]:
+    """Audit records of these actions as the API shows them, newest first, in one chain."""
+    tip, shown = Tip(), []
+    for number, action in enumerate(actions or ("create_job", "pause_job"), start=1):
+        entry = Entry("default", "payments", "operator", action, JOB_ID, Recorded.DONE, f"req_{number}", "127.0.0.1")
+        record = Record(entry, 0, tip.seq + 1, 1_790_000_000_000 + number, tip.hash)
+        tip = record.tip
+        shown.append({**record.content, "at": rfc3339(record.at), "hash": record.hash})
+    return shown[::-1]
 
 
 def page(*items: Mapping[str, Any], cursor: str | None = None) -> dict[str, Any]:
@@ -296,6 +328,16 @@ def _standard() -> dict[str, Any]:
         f"POST /v1/runs/{RUN_ID}:release": (200, {**run, "status": "RETRY_WAIT"}),
         "POST /v1/task-queues/ledger/tasks:poll": (200, TASK),
         "GET /v1/workers": (200, page(WORKER)),
+        "GET /v1/keys": (200, page(API_KEY)),
+        f"GET /v1/keys/{KEY_ID}": (200, API_KEY),
+        "POST /v1/keys": (201, {**API_KEY, "secret": SECRET}),
+        f"POST /v1/keys/{KEY_ID}:rotate": (
+            201,
+            {**API_KEY, "secret": SECRET, "replaces": KEY_ID, "old_key_ends_at": "2026-09-29T00:00:00Z"},
+        ),
+        f"DELETE /v1/keys/{KEY_ID}": (200, {**API_KEY, "state": "REVOKED", "revoked_at": "2026-09-28T00:00:00Z"}),
+        "GET /v1/audit": (200, page(*records())),
+        "GET /v1/whoami": (200, {"tenant_id": "default", "team_id": "payments", "role": "operator", "key_id": KEY_ID}),
         "POST /v1/schedules:preview": (200, OCCURRENCES),
         "GET /v1/ops/snapshot": (200, SNAPSHOT),
         "GET /v1/version": (200, {"version": "0.1.0", "tzdata": "2026f"}),

@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from schedkit.cli.app import app
-from tests.cli.conftest import REDRIVE_ID, RUN_ID
+from tests.cli.conftest import KEY_ID, REDRIVE_ID, RUN_ID
 
 SIGNED = Path(__file__).with_name("signed")  # a call as its target received it
 JOBS = Path(__file__).with_name("jobs.yaml")
@@ -38,6 +38,13 @@ ARGUMENTS: dict[str, list[str]] = {
     "job apply": ["-f", str(NO_JOBS)],
     "job export": ["digest"],
     "job import": ["--from", "crontab", str(Path(__file__).parents[1] / "files" / "crontab")],
+    "key list": [],
+    "key show": [KEY_ID],
+    "key create": ["deploy", "--role", "operator"],
+    "key rotate": [KEY_ID],
+    "key revoke": [KEY_ID],
+    "audit list": [],
+    "audit verify": [],
     "run list": [],
     "run show": [RUN_ID],
     "run wait": [RUN_ID],
@@ -86,7 +93,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "config path": [],
     "config edit": [],
 }
-SERVERS = ("up", "down", "worker run", "worker exec")
+SERVERS = ("up", "down", "worker run", "worker exec", "key bootstrap")
 
 
 def walk() -> Iterator[tuple[str, Any]]:

@@ -75,6 +75,7 @@ def test_a_number_is_an_exit_code_or_the_codes_of_a_status(offline: Cli) -> None
         "JOB_NOT_FOUND",
         "RUN_NOT_FOUND",
         "TARGET_NOT_FOUND",
+        "KEY_NOT_FOUND",
         "ROUTE_NOT_FOUND",
         "REDRIVE_NOT_FOUND",
     ]

@@ -49,7 +49,7 @@ def test_a_run_that_is_ready_waits_in_its_queue_from_its_time_on() -> None:
     )
     timer = timer_of(write.key, write.result(None))
     assert timer is not None
-    assert (timer.at, timer.kind, timer.task_queue) == (NOON, "Q", "default/ledger")
+    assert (timer.at, timer.kind, timer.task_queue) == (NOON, "Q", "default/default/ledger")
     assert not write.holds({"status": "RUNNING"}), "an occurrence comes to be once"
 
 
@@ -112,8 +112,8 @@ def test_a_waiting_run_follows_its_jobs_target() -> None:
     run = ready()
     assert handing.belongs(run, JOB)
     for target, kind, line in (
-        (TaskTarget("other"), "Q", "default/other"),
-        (TaskTarget("ledger", "audit"), "Q", "default/ledger"),
+        (TaskTarget("other"), "Q", "default/default/other"),
+        (TaskTarget("ledger", "audit"), "Q", "default/default/ledger"),
         (HttpTarget(url="http://a.example/"), "R", None),
     ):
         edited = replace(JOB, target=target)

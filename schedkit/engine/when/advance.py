@@ -74,7 +74,7 @@ def take_key(job: Job, idempotency_key: str, request_hash: str, item: Item | Non
         "request_hash": request_hash,
         "expires_at": job.created_at + KEY_LIFE_MS,
     }
-    return Write(idempotency_key_key(job.tenant_id, idempotency_key), "take key", (condition,), changes)
+    return Write(idempotency_key_key(job.tenant_id, job.team_id, idempotency_key), "take key", (condition,), changes)
 
 
 def timer(job: Job, shards: int, now: Instant, look_at: Instant | None = None) -> dict[str, Any]:
