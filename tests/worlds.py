@@ -34,7 +34,7 @@ from schedkit.api.app import make_app
 from schedkit.api.ops import Vitals
 from schedkit.errors import StoreUnavailable
 from schedkit.model.calls import Answered, Call, NoAnswer, Reply
-from schedkit.model.jobs import DEFAULT_TENANT, Job, Priority, job_of
+from schedkit.model.jobs import Job, Priority, job_of
 from schedkit.model.keys import RUN_PREFIX, Index, job_key, parse_run_id, run_key
 from schedkit.model.runs import Run, run_of
 from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Instant, parse_rfc3339, rfc3339
@@ -451,6 +451,3 @@ def schedule_of(schedule: str | dict[str, Any]) -> dict[str, Any]:
 
 def once(run_at: str) -> dict[str, Any]:
     return {"type": "ONCE", "run_at": run_at}
-
-
-TENANT: Final = DEFAULT_TENANT

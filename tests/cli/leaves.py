@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from schedkit.cli.app import app
-from tests.cli.conftest import KEY_ID, REDRIVE_ID, RUN_ID
+from tests.cli.samples import KEY_ID, REDRIVE_ID, RUN_ID
 
 SIGNED = Path(__file__).with_name("signed")  # a call as its target received it
 JOBS = Path(__file__).with_name("jobs.yaml")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Cli, FakeServer, page
+from tests.cli.conftest import Cli, FakeServer
+from tests.cli.samples import page
 
 
 def test_fields_are_the_query_of_a_read_and_the_body_of_a_change(cli: Cli, server: FakeServer) -> None:

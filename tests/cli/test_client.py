@@ -10,7 +10,8 @@ import pytest
 
 from schedkit.client import Client, Unreachable
 from schedkit.errors import Conflict, InvalidInput, NotFound, Reason, SchedkitError, StoreUnavailable
-from tests.cli.conftest import JOB, RUN_ID, FakeServer, page, problem
+from tests.cli.conftest import FakeServer
+from tests.cli.samples import JOB, RUN_ID, page, problem
 
 Handler = Any
 

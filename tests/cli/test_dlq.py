@@ -11,7 +11,8 @@ import pytest
 
 from schedkit.cli.invocation import Invocation
 from schedkit.model.time import parse_rfc3339
-from tests.cli.conftest import DEAD, PLAN, REDRIVE, REDRIVE_ID, RUN, RUN_ID, Cli, FakeServer, page, problem
+from tests.cli.conftest import Cli, FakeServer
+from tests.cli.samples import DEAD, PLAN, REDRIVE, REDRIVE_ID, RUN, RUN_ID, page, problem
 
 NOW = parse_rfc3339("2026-09-28T23:41:00Z")
 RUNNING = REDRIVE | {"state": "RUNNING", "redriven": 612, "succeeded": 611, "failed": 1, "finished_at": None}

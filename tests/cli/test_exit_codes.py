@@ -14,7 +14,8 @@ from schedkit.cli import failures
 from schedkit.cli.failures import ExitCode
 from schedkit.cli.invocation import Invocation
 from schedkit.errors import Conflict, InvalidInput, Reason, StartupRefused, StoreUnavailable
-from tests.cli.conftest import RUN_ID, SNAPSHOT, Cli, FakeServer, page, problem, process
+from tests.cli.conftest import Cli, FakeServer, process
+from tests.cli.samples import RUN_ID, SNAPSHOT, page, problem
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from schedkit.model.time import parse_rfc3339
-from tests.cli.conftest import JOB, JOB_ID, Cli, FakeServer, page, problem
+from tests.cli.conftest import Cli, FakeServer
+from tests.cli.samples import JOB, JOB_ID, page, problem
 
 NOW = parse_rfc3339("2026-09-28T21:40:31.250Z")
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from schedkit.model.time import parse_rfc3339
-from tests.cli.conftest import JOB, JOB_ID, RUN_ID, SNAPSHOT, Cli, FakeServer, page, problem
+from tests.cli.conftest import Cli, FakeServer
+from tests.cli.samples import JOB, JOB_ID, RUN_ID, SNAPSHOT, page, problem
 
 NOW = parse_rfc3339("2026-09-28T21:40:31.250Z")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import API_KEY, KEY_ID, SECRET, Cli, FakeServer, page, problem, records
+from tests.cli.conftest import Cli, FakeServer
+from tests.cli.samples import API_KEY, KEY_ID, SECRET, page, problem, records
 
 
 def test_a_key_goes_to_stdout_alone_and_what_is_said_about_it_to_stderr(cli: Cli, server: FakeServer) -> None:

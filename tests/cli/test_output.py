@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from schedkit.cli.output import Column, Items, One, Screen, Style, csv_cell, fitted, render
-from tests.cli.conftest import JOB, RUN, Cli, FakeServer, page
+from tests.cli.conftest import Cli, FakeServer
+from tests.cli.samples import JOB, RUN, page
 
 COLUMNS = (
     Column("NAME", "name"),

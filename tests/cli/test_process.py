@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import JOB, RUN, Cli, FakeServer, environment, page, process
+from tests.cli.conftest import Cli, FakeServer, environment, process
+from tests.cli.samples import JOB, RUN, page
 
 HEAVY = ("boto3", "httpx", "textual", "aiohttp", "fastapi", "croniter", "uvicorn", "tzdata", "rich", "yaml", "tomlkit")
 LOADED = """

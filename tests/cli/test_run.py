@@ -10,7 +10,8 @@ import pytest
 
 from schedkit.cli.invocation import Invocation
 from schedkit.model.time import parse_rfc3339
-from tests.cli.conftest import JOB, JOB_ID, RUN, RUN_ID, Cli, FakeServer, page, problem
+from tests.cli.conftest import Cli, FakeServer
+from tests.cli.samples import JOB, JOB_ID, RUN, RUN_ID, page, problem
 
 
 @pytest.mark.parametrize("text", [RUN_ID, "digest@2026-09-28T12:00:00Z", "digest@08:00", "digest@last", "digest"])

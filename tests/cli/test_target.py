@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import JOB, Cli, FakeServer
+from tests.cli.conftest import Cli, FakeServer
 from tests.cli.leaves import ARGUMENTS, SIGNED
+from tests.cli.samples import JOB
 
 VERIFY = ["target", "verify-signature"]
 LINE = [*VERIFY, *ARGUMENTS["target verify-signature"]]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from schedkit.model.time import parse_rfc3339
-from tests.cli.conftest import RUN, RUN_ID, TASK, WORKER, Cli, FakeServer, page, problem
+from tests.cli.conftest import Cli, FakeServer
+from tests.cli.samples import RUN, RUN_ID, TASK, WORKER, page, problem
 
 NOW = parse_rfc3339("2026-09-28T12:00:04Z")
 
