@@ -333,11 +333,17 @@ class Virtual:
         )
 
     async def boot(
-        self, *, alone: bool = True, serving: bool = True, redriving: bool = False, slots: int = SLOTS
+        self,
+        *,
+        alone: bool = True,
+        serving: bool = True,
+        reaping: bool = True,
+        redriving: bool = False,
+        slots: int = SLOTS,
     ) -> Process:
         """Start a scheduler and its API. `alone`: with recovery, as embedded does; `serving`: its roles run.
 
-        `redriving`: it looks for redrives each second, which takes long where days go by.
+        `reaping`, `redriving`: it looks for leases and redrives every few seconds: long, where days go by.
         """
         line = Line(self.store)
         world = self.new_world(line)
@@ -357,7 +363,7 @@ class Virtual:
         process = Process(world, line, executor, Loader(world), Dispatcher(world), reaper, pools, meter, settled)
         if serving:
             await process.loader.poll()
-            serves = (process.loader.serve, process.dispatch, process.reaper.serve)
+            serves = (process.loader.serve, process.dispatch, *((process.reaper.serve,) if reaping else ()))
             redrives = (Redriver(world).serve,) if redriving else ()
             roles = (*serves, *redrives, Retention(world).serve, *(pool.serve for pool in pools.values()))
             process.tasks += [asyncio.create_task(serve()) for serve in roles]

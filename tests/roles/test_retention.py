@@ -5,11 +5,12 @@ from __future__ import annotations
 from schedkit.model.calls import Answered
 from schedkit.model.keys import job_key
 from schedkit.model.time import rfc3339
-from tests.worlds import virtual
+from tests.worlds import Virtual
 
 
 async def test_runs_are_forgotten_thirty_days_after_their_end_and_their_job_goes_on() -> None:
-    async with virtual("2026-06-01T12:00:00Z") as (world, _):
+    async with Virtual("2026-06-01T12:00:00Z") as world:
+        await world.boot(reaping=False)
         world.targets.script = [Answered(400)]
         job = await world.create("0 13 * * *", misfire_policy="RUN_ALL")
         await world.wait_until("2026-07-01T12:59:00Z")
@@ -25,7 +26,8 @@ async def test_runs_are_forgotten_thirty_days_after_their_end_and_their_job_goes
 
 
 async def test_a_job_that_has_ended_is_forgotten_with_its_runs_and_leaves_its_name() -> None:
-    async with virtual("2026-06-01T12:00:00Z") as (world, _):
+    async with Virtual("2026-06-01T12:00:00Z") as world:
+        await world.boot(reaping=False)
         job = await world.create({"type": "ONCE", "run_at": "2026-06-01T13:00:00Z"}, name="report")
         await world.wait_until("2026-07-01T12:30:00Z")
         assert (await world.ask("GET", "/v1/jobs/report"))["status"] == "COMPLETED"
