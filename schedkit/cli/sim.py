@@ -30,7 +30,7 @@ SEEDS_BELOW: Final = 1_000_000_000  # drawn ones are short enough to be read out
 MOST_LINES: Final = 60  # of a story nobody asked for
 
 Hours = Annotated[float | None, Option("--hours", metavar="H", help="Virtual time, 0.8 unless said.")]
-Jobs = Annotated[int | None, Option("--jobs", metavar="N", help="Jobs that users make at first, 60 unless said.")]
+Jobs = Annotated[int | None, Option("--jobs", metavar="N", help="Jobs that users make at first, 45 unless said.")]
 Slots = Annotated[int | None, Option("--slots", metavar="N", help="Calls in flight of each pool, 50 unless said.")]
 Profile = Annotated[
     str | None, Option("--profile", metavar="P", help="embedded, small or cell; else the seed decides.")

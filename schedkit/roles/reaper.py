@@ -56,6 +56,8 @@ class Reaper:
         """One pass; returns how many runs were taken from lost workers. Raises StoreUnavailable."""
         now = self._world.clock.now()
         ended = await self._count(now)
+        if not self.live and not self.ended:
+            return 0  # nobody holds anything: what is known of the pace stands until somebody does
         heard, heartbeats = await self._pulses(now)
         before = self._pace.suspended
         self._pace, allowed = paced(self._pace, Census(self.live, self.ended, heartbeats, heard), now)

@@ -35,7 +35,7 @@ from schedkit.model.writes import Applied, Key, Refused, Write
 from schedkit.ports import World
 
 PAGE: Final = 50
-LOOK_EVERY_MS: Final = SECOND_MS
+LOOK_EVERY_MS: Final = 3 * SECOND_MS
 NO_ROOM_MS: Final = 100  # until it is looked again whether a canary, or enough of what is open, has ended or begun
 STORE_PATIENCE_MS: Final = 5_000  # half a lease: another may take it up after that
 

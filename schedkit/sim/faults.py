@@ -19,6 +19,9 @@ RESTART_MS: Final = 20 * SECOND_MS  # a process that was killed is back within t
 LONGEST_TIMEOUT_MS: Final = 60 * SECOND_MS
 LONGEST_OUTAGE_MS: Final = 90 * SECOND_MS
 LONGEST_STOP_MS: Final = 150 * SECOND_MS  # outlasts the lease of a call with a timeout below 90 s
+APART_MS: Final = (
+    3 * SECOND_MS
+)  # where each node has a queue of its own, a worker's poll looks at the others' this often
 LEASE_AND_MARGIN_MS: Final = 65 * SECOND_MS  # beyond the timeout of the call
 SWEEP_MS: Final = 185 * SECOND_MS  # a timer that was lost is found within this: age 1 min, a pass, a stale index
 LOST_AGAIN_MS: Final = 570 * SECOND_MS  # … also where what was found is lost three times more: age 8 min, a pass
@@ -115,7 +118,8 @@ class Weather:
     @property
     def calm_ms(self) -> int:
         """How late a first call may start once the storm and its traces are over."""
-        return 2 * SECOND_MS + (2 * SKEW_MS if Fault.SKEW in self.faults else 0)
+        apart_ms = APART_MS if self.profile is Profile.SMALL else 0
+        return 2 * SECOND_MS + apart_ms + (2 * SKEW_MS if Fault.SKEW in self.faults else 0)
 
 
 def drawn(seed: int, profile: Profile | None = None, faults: Iterable[Fault] | None = None) -> Weather:

@@ -36,7 +36,7 @@ from schedkit.roles.redriver import Redriver
 from schedkit.roles.retention import Retention
 from schedkit.roles.workers import Workers
 from schedkit.sim.carriers import BucketLine, BucketServer, QueueLine, QueueServer
-from schedkit.sim.faults import LONGEST_STOP_MS, SKEW_MS, Profile
+from schedkit.sim.faults import APART_MS, LONGEST_STOP_MS, SKEW_MS, Profile
 from schedkit.sim.ground import TARGETS, Chance, Ground, SimClock, Wire
 from schedkit.sim.loop import Process, State
 from schedkit.sim.store import StoreLine, StoreServer
@@ -50,7 +50,7 @@ LOCAL_LEG_MS: Final = (0.05, 0.5)  # a file on this machine
 NEAR_HORIZON_MS: Final = 60 * SECOND_MS
 CELL_HORIZON_MS: Final = 2 * HOUR_MS
 CELL_SHARDS: Final = 4
-LOOK_EVERY_MS: Final = 1_000
+LOOK_EVERY_MS: Final = APART_MS
 BOOT_PAUSE_MS: Final = 1_000
 LARGEST_DRIFT_PPM: Final = 200.0  # a bad quartz
 LARGEST_OFFSET_MS: Final = SKEW_MS - 800  # the rest is left for an hour's drift at that rate

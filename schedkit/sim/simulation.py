@@ -25,7 +25,7 @@ from schedkit.sim.storm import Storm
 from schedkit.sim.users import Users
 
 DEFAULT_HOURS: Final = 0.8
-DEFAULT_JOBS: Final = 60
+DEFAULT_JOBS: Final = 45
 DEFAULT_SLOTS: Final = 50
 CALM_MS: Final = 5 * 60 * SECOND_MS  # watched after everything has recovered
 SHORTEST_STORM_SHARE: Final = 0.3

@@ -175,7 +175,7 @@ async def test_a_scheduler_that_is_restarted_alone_waits_for_no_lease() -> None:
         await world.wait(ms=2_500)
         first.kill()
         await world.boot(redriving=True)
-        await world.wait(seconds=6)
+        await world.wait(seconds=9)
         redrive = await standing(world, redrive_id)
         assert (redrive.state, redrive.redriven) == (RedriveState.DONE, 6)
 

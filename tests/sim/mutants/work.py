@@ -20,7 +20,7 @@ WORK: Final = (
         "worker_unfenced",
         "the door does not ask whose epoch a worker's word is for",
         ("I10", "C6"),
-        (Edit(WORKERS, "if run.epoch != epoch or run", "if run.epoch < epoch or run"),),
+        (Edit(WORKERS, "if run.epoch != epoch or run.status is not", "if run.epoch < epoch or run.status is not"),),
     ),
     Mutant(
         "workers_not_reaped",
