@@ -106,7 +106,7 @@ class Weather:
         }
         if not self.faults <= bounds.keys():
             return None
-        return max([bounds[fault] for fault in self.faults], default=2 * SECOND_MS)
+        return self._apart_ms + max([bounds[fault] for fault in self.faults], default=2 * SECOND_MS)
 
     @property
     def recover_ms(self) -> int:
@@ -118,8 +118,11 @@ class Weather:
     @property
     def calm_ms(self) -> int:
         """How late a first call may start once the storm and its traces are over."""
-        apart_ms = APART_MS if self.profile is Profile.SMALL else 0
-        return 2 * SECOND_MS + apart_ms + (2 * SKEW_MS if Fault.SKEW in self.faults else 0)
+        return 2 * SECOND_MS + self._apart_ms + (2 * SKEW_MS if Fault.SKEW in self.faults else 0)
+
+    @property
+    def _apart_ms(self) -> int:
+        return APART_MS if self.profile is Profile.SMALL else 0
 
 
 def drawn(seed: int, profile: Profile | None = None, faults: Iterable[Fault] | None = None) -> Weather:
