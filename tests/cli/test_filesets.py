@@ -45,9 +45,9 @@ def test_a_work_tree_belongs_to_the_repository_of_its_clone(tmp_path: Path) -> N
 
 
 def test_a_file_anywhere_else_belongs_to_its_folder(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()  # a clone of nothing, and the end of the way up, wherever the tests run
     assert filesets.owner_of(tmp_path / "jobs.yaml") == f"jobs.yaml@{tmp_path}"
-    (tmp_path / ".git").mkdir()  # a clone of nothing
-    assert filesets.owner_of(tmp_path / "jobs.yaml") == f"jobs.yaml@{tmp_path}"
+    assert filesets.owner_of(tmp_path / "ops" / "jobs.yaml") == f"jobs.yaml@{tmp_path / 'ops'}"
 
 
 def test_a_long_owner_fits_and_two_long_ones_differ(tmp_path: Path) -> None:
