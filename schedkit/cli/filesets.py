@@ -98,9 +98,9 @@ def _owned(file: JobFile, path: Path) -> JobFile:
 def owner_of(path: Path) -> str:
     """Who keeps the jobs of a file that does not say so itself: the file and its repository, or its folder."""
     path = path.absolute()
-    for folder in path.parents:
-        if (origin := _origin(folder / ".git")) is not None:
-            return _bounded(f"{path.relative_to(folder).as_posix()}@{origin}")
+    nearest = next((folder for folder in path.parents if (folder / ".git").exists()), None)
+    if nearest is not None and (origin := _origin(nearest / ".git")) is not None:
+        return _bounded(f"{path.relative_to(nearest).as_posix()}@{origin}")
     return _bounded(f"{path.name}@{path.parent.as_posix()}")
 
 
