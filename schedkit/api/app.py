@@ -61,12 +61,13 @@ def make_app(world: World, vitals: Vitals, door: WorkersDoor, access: Access | N
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(Door, chance=world.chance, loopback_only=access.auth is Auth.NONE)
     app.openapi = lambda: openapi(app)  # type: ignore[method-assign]
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs(request: Request) -> HTMLResponse:
-        return HTMLResponse(docs_page(app.openapi(), str(request.base_url).rstrip("/")))
-
+    app.add_api_route("/docs", docs, include_in_schema=False)
     return app
+
+
+async def docs(request: Request) -> HTMLResponse:
+    """The API's own page. Not a closure over the app: FastAPI caches each route's function for ever."""
+    return HTMLResponse(docs_page(request.app.openapi(), str(request.base_url).rstrip("/")))
 
 
 def serve(app: FastAPI, world: World, vitals: Vitals, door: WorkersDoor) -> None:

@@ -120,10 +120,10 @@ class Workers:
         Raises Conflict: EPOCH_SUPERSEDED; CANCEL_NOT_REQUESTED for a stop that nobody had asked for.
         """
         await self._heard(run.tenant_id, run.team_id, run.lease_owner if run.epoch == epoch else None)
-        self._let_go(run)
         if _said_before(run, epoch, ending):
             return run
         _check(run, epoch)
+        self._let_go(run)
         job = await self._job(run)
         ended = await self._settling.end(run, job, self._decide(job, ending))
         if ended is None:
@@ -137,11 +137,11 @@ class Workers:
     async def release(self, run: Run, epoch: int) -> Run:
         """The run, back in its queue for another worker. Raises Conflict (EPOCH_SUPERSEDED)."""
         world = self._world
-        self._let_go(run)
         if run.epoch == epoch and run.status is RunStatus.RETRY_WAIT and not run.reclaims:
             return run  # said before
         while True:
             _check(run, epoch)
+            self._let_go(run)
             write = handing.give_back(run, lost=False, shards=world.shards, now=world.clock.now())
             outcome = await self._settling.commit_while_held(run, write)
             assert isinstance(outcome, Applied) or outcome.current is not None, "a run that was claimed is there"

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from schedkit.client import Answer, AsyncClient, Unreachable
+from schedkit.client import AsyncClient, Unreachable
 from schedkit.client.problems import refusal_of
 from schedkit.errors import InvalidInput, QuotaExceeded, SchedkitError, TooLarge
 from schedkit.worker.held import Done, Failure, Held, Outcome, Stop, Stopped
@@ -129,7 +129,8 @@ class Courier:
             await asyncio.wait((polling, draining), return_when=asyncio.FIRST_COMPLETED)
             draining.cancel()
             if not polling.done():  # what it may have been handed meanwhile comes back when its lease has ended
-                await self._hung_up(polling)
+                polling.cancel()
+                await asyncio.gather(polling, return_exceptions=True)
                 return
             try:
                 answer = polling.result()
@@ -143,10 +144,6 @@ class Courier:
             failures = 0
             for doc in answer.data["tasks"]:
                 self._begin(doc)
-
-    async def _hung_up(self, polling: asyncio.Future[Answer]) -> None:
-        polling.cancel()
-        await asyncio.gather(polling, return_exceptions=True)
 
     def _begin(self, doc: Mapping[str, Any]) -> None:
         now = self.monotonic()

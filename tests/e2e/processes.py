@@ -214,6 +214,11 @@ def environment(home: Path) -> dict[str, str]:
     return kept | {"HOME": str(home), "NO_COLOR": "1"}
 
 
+def clock_at(at: int) -> dict[str, str]:
+    """The environment of a process that is started now and believes that it is `at`, in ms."""
+    return {"SCHEDKIT_CLOCK_OFFSET_MS": str(at - int(time.time() * 1_000))}
+
+
 def schedkit(folder: Path, *args: str, url: str | None = None, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """One command line, as a user types it."""
     env = environment(folder) | ({"SCHEDKIT_URL": url} if url else {})

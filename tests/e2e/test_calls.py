@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from schedkit.model.time import parse_rfc3339, rfc3339
-from tests.e2e.processes import Target, Up, target, until, up
+from tests.e2e.processes import Target, Up, clock_at, target, until, up
 
 
 @pytest.fixture(scope="module")
@@ -88,17 +89,16 @@ def test_an_interval_keeps_its_grid_and_a_cancel_stops_it(api: httpx.Client, the
     assert late == []
 
 
-def test_a_cron_job_runs_at_the_minute(api: httpx.Client, there: Target) -> None:
-    job = create(api, f"{there.url}/cron", {"type": "CRON", "cron": "* * * * *"})
-    assert job["next_run_at"].endswith(":00Z")
-
-    def called() -> Any:
-        return next((call for call in there.calls if call.path == "/cron"), None)
-
-    call = until(called, "call at the minute", patience_s=75)
-    assert call.key == f"{job['job_id']}:{job['next_run_at']}"
-    assert 0 <= call.started_at - parse_rfc3339(job["next_run_at"]) / 1_000 < 5
-    api.delete(f"/v1/jobs/{job['job_id']}")
+def test_a_cron_job_runs_at_the_minute(there: Target, tmp_path: Path) -> None:
+    """C2. The process begins some seconds before a minute, so that nobody waits for a whole one."""
+    clock = clock_at(parse_rfc3339("2026-06-01T11:59:55Z"))
+    with up(tmp_path, "--no-demo", env=clock) as scheduler, scheduler.client() as api:
+        job = create(api, f"{there.url}/cron", {"type": "CRON", "cron": "* * * * *"})
+        assert job["next_run_at"].endswith(":00Z")
+        called = [until(lambda: there.of(f"{job['job_id']}:{job['next_run_at']}") or None, "call", patience_s=75)[0]]
+        assert [call for call in there.calls if call.path == "/cron"] == called
+        started_at = called[0].started_at + int(clock["SCHEDKIT_CLOCK_OFFSET_MS"]) / 1_000
+        assert 0 <= started_at - parse_rfc3339(job["next_run_at"]) / 1_000 < 5
 
 
 def test_a_target_that_fails_once_is_called_again_with_the_same_key_and_a_higher_token(

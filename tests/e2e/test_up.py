@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from schedkit.model.time import parse_rfc3339, rfc3339
-from tests.e2e.processes import Up, environment, free_port, schedkit, target, until, up
+from tests.e2e.processes import Up, clock_at, environment, free_port, schedkit, target, until, up
 
 
 def test_it_is_ready_soon_says_where_and_shows_a_first_run(tmp_path: Path) -> None:
@@ -169,11 +169,6 @@ def test_both_clock_change_nights_in_new_york_run_once(
         with scheduler.client() as api:
             assert api.get(f"/v1/jobs/{job['job_id']}").json()["next_run_at"] == following
         scheduler.stop()
-
-
-def clock_at(at: int) -> dict[str, str]:
-    """The environment of a process that is started now and believes that it is `at`."""
-    return {"SCHEDKIT_CLOCK_OFFSET_MS": str(at - int(time.time() * 1_000))}
 
 
 def test_a_second_signal_ends_at_once_and_loses_nothing(tmp_path: Path) -> None:

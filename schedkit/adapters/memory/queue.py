@@ -26,6 +26,7 @@ class _Line:
     heap: list[tuple[int, Instant, Key]] = field(default_factory=list)
     tasks: dict[tuple[Instant, Key], Timer] = field(default_factory=dict)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    asking: int = 0
 
     def put(self, timer: Timer) -> None:
         if timer.order not in self.tasks:
@@ -70,10 +71,16 @@ class MemoryQueue:
 
     async def take(self, task_line: str, limit: int, wait_ms: int) -> tuple[Timer, ...]:
         line = self._lines[task_line]
-        if not line.tasks and wait_ms > 0:
-            line.arrived.clear()
-            await first_of(line.arrived.wait(), self._clock.sleep(wait_ms))
-        return line.take(limit)
+        line.asking += 1
+        try:
+            if not line.tasks and wait_ms > 0:
+                line.arrived.clear()
+                await first_of(line.arrived.wait(), self._clock.sleep(wait_ms))
+            return line.take(limit)
+        finally:
+            line.asking -= 1
+            if not line.asking and not line.tasks:
+                del self._lines[task_line]  # names that nobody asks for again would be kept for ever
 
     async def done(self, timer: Timer) -> None:
         """Nothing is kept of a message in hand: should it be lost with its process, its timer stands in the store."""
