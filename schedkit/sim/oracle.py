@@ -148,7 +148,7 @@ def _values(field: str, size: int) -> frozenset[int]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=64)  # each is some thousand numbers; a simulation walks two or three days in half a dozen zones
 def _walk(zone: str, day: int) -> Walk:
     return Walk(zone, day * DAY_MINUTES - 1, (day + 1) * DAY_MINUTES - 1)
 

@@ -74,6 +74,7 @@ class Courier:
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _reports: list[tuple[Held, Outcome, asyncio.Future[None]]] = field(default_factory=list)
     _reported: asyncio.Event = field(default_factory=asyncio.Event)
+    _began: asyncio.Event = field(default_factory=asyncio.Event)
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
     _releasing: bool = False
     _draining: asyncio.Event = field(default_factory=asyncio.Event)
@@ -151,6 +152,7 @@ class Courier:
             doc = {**doc, "heartbeat_every_seconds": min(self.beat_every_s, float(doc["heartbeat_every_seconds"]))}
         held = Held(doc, began_at=now, beat_at=now + float(doc["heartbeat_every_seconds"]), seen_at=now)
         self.held[held.run_id] = held
+        self._began.set()
         self._tasks[held.run_id] = asyncio.ensure_future(self._work(held))
 
     async def _work(self, held: Held) -> None:
@@ -261,6 +263,9 @@ class Courier:
 
     async def _beat(self) -> None:
         while True:
+            if not self.held:
+                self._began.clear()
+                await self._began.wait()
             now = self.monotonic()
             for held in list(self.held.values()):
                 self._watch(held, now)
