@@ -73,6 +73,8 @@ class Maker:
                 "lease_seconds": chance.choice([6, 6, 30]),
             }
             body["payload"] = {"host": chance.choice(self._hosts), "n": chance.randrange(1_000)}
+            if chance.random() < 0.3:  # soon enough that some do, with all workers away
+                body["expires_after_seconds"] = chance.choice([4, 8, 60])
         elif chance.random() < 0.5:
             body["payload"] = {"n": chance.randrange(1_000)}
         if chance.random() < 0.1:
@@ -80,7 +82,7 @@ class Maker:
         if chance.random() < 0.1:
             body["max_runs"] = chance.randrange(1, 6)
         if chance.random() < 0.1:
-            body["expires_after_seconds"] = chance.choice([30, 120, 600])
+            body.setdefault("expires_after_seconds", chance.choice([30, 120, 600]))
         if chance.random() < 0.03:
             body["paused"] = True
         return body

@@ -98,12 +98,14 @@ def started_in_time(facts: Facts) -> Iterator[Violation]:
     """W15: by the clock of its claimer, no run starts for the first time after it has expired."""
     for run in facts.runs:
         limits = run.job.every("expires_after_ms")
-        if not run.claimed or run.first is None or None in limits or not limits:
+        if not run.claimed or not run.claims or None in limits or not limits:
             continue
-        late_ms, limit = run.first["created_at"] - run.scheduled_for, max(limits)
+        claim = run.claims[min(run.claims)]  # of a task, long after it came to be
+        assert claim.after is not None, "a claim writes the run"
+        late_ms, limit = claim.after["attempts"][0]["started_at"] - run.scheduled_for, max(limits)
         if late_ms > limit:
             text = f"claimed {late_ms} ms after its time, allowed is {limit}"
-            yield _found("started_after_expiry", run, run.commits[0], text)
+            yield _found("started_after_expiry", run, claim, text)
 
 
 def late_runs_by_rule(facts: Facts) -> Iterator[Violation]:

@@ -239,12 +239,20 @@ class Story:
 
     def triggered(self, at_s: float, job: str) -> None:
         """A run asked for by hand, waiting to be claimed."""
+        self._waits(at_s, job, at_s, "trigger", triggered=True)
+
+    def ready(self, at_s: float, job: str, due_s: float) -> None:
+        """A run that waits for a worker; the job goes on."""
+        self._waits(at_s, job, due_s, "ready", triggered=False, task_queue="tasks")
+        count = self.of_job(job)["run_count"] + 1
+        self.move(at_s, job, "advance", due_s + EVERY_S, last_run=ms(due_s), run_count=count)
+
+    def _waits(self, at_s: float, job: str, due_s: float, arrow: str, **more: Any) -> None:
         item = {
-            "job_id": job, "scheduled_for": ms(at_s), "due_at": ms(at_s), "status": "RETRY_WAIT", "epoch": 0,
-            "attempt": 1, "attempts": [], "triggered": True, "created_at": ms(at_s), "not_before": ms(at_s),
-            "timer_at": ms(at_s),
+            "job_id": job, "scheduled_for": ms(due_s), "due_at": ms(due_s), "status": "RETRY_WAIT", "epoch": 0,
+            "attempt": 1, "attempts": [], "created_at": ms(at_s), "not_before": ms(at_s), "timer_at": ms(at_s),
         }  # fmt: skip
-        self.commit(at_s, job, self.sort(at_s), "trigger", item)
+        self.commit(at_s, job, self.sort(due_s), arrow, item | more)
 
     def kill(self, at_s: float, node: str = "n1", fault: str = "kill") -> None:
         self.say(at_s, "world", "nemesis", fault=fault, on=node)

@@ -176,3 +176,15 @@ def test_what_has_expired_is_not_started() -> None:
         story.answer(at_s + 1, story.start(at_s, job, 60))
         story.settle(at_s + 2, job, 60)
         assert story.found(at_s + 3) == found
+
+
+def test_a_task_is_not_started_either_however_soon_it_was_ready() -> None:
+    """W15: it may wait for a worker for long; its first claim is what starts it."""
+    for at_s, found in ((90, []), (90.001, ["I6 started_after_expiry"])):
+        story = Story(late_ms=None)
+        job = story.job(expires_after_ms=30_000)
+        story.ready(60, job, 60)
+        story.claim(at_s, job, 60)
+        story.answer(at_s + 1, story.call(at_s, job, 60))
+        story.settle(at_s + 2, job, 60)
+        assert story.found(at_s + 3) == found

@@ -25,7 +25,7 @@ class Round(NamedTuple):
 
 
 ROUNDS: Final = (
-    Round("small", "crash,stop,targets"),
+    Round("small", "crash,stop,delay,targets"),
     Round("cell", "lose,delay,queue,targets"),
     Round("cell", "duplicate,queue,targets"),
     Round("embedded", "crash,skew,early"),
