@@ -33,6 +33,7 @@ RULES: Final = (
     ("Stopping it", "schedkit.engine.who.cancel"),
     ("What an answer means", "schedkit.engine.failure.retry"),
     ("A holder that was lost", "schedkit.engine.failure.reap"),
+    ("After a restore from a backup", "schedkit.engine.restoring"),
     ("Dead letters: redrive, drop, resolve", "schedkit.engine.failure.redrive"),
     ("A redrive", "schedkit.model.redrives"),
     ("The pace of a redrive", "schedkit.engine.failure.redrive_pace"),

@@ -14,7 +14,7 @@ import os
 import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -51,7 +51,7 @@ from schedkit.roles.loader import Loader
 from schedkit.roles.meter import Meter
 from schedkit.roles.pool import DEFAULT_SLOTS, Pool
 from schedkit.roles.reaper import Reaper
-from schedkit.roles.recovery import recount_all, release_lost
+from schedkit.roles.recovery import epoch_floor, recount_all, release_lost
 from schedkit.roles.redriver import Redriver
 from schedkit.roles.retention import Retention
 from schedkit.roles.workers import Workers
@@ -166,6 +166,7 @@ async def running(settings: Settings, folder: DataFolder | None = None) -> Async
 
 
 async def _started(settings: Settings, world: World, stack: contextlib.AsyncExitStack) -> Embedded:
+    world = replace(world, epoch_floor=await epoch_floor(world))
     if moved := await recount_all(world):
         log.warning("the time zone data changed: the next run of %d jobs moved", moved)
     if released := await release_lost(world):

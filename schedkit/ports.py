@@ -177,6 +177,7 @@ class World:
     node: str  # who holds a lease
     shards: int = 1
     horizon_ms: int = BUCKET_HORIZON_MS  # how far ahead timers are kept in buckets
+    epoch_floor: int = 0  # every claim is under a higher epoch: the time at which the store was last restored, or 0
     registered: Mapping[str, str] = field(default_factory=dict)  # target_id -> base URL
     loopback_allowed: bool = False
     allowed_networks: tuple[str, ...] = ()

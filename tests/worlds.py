@@ -18,7 +18,7 @@ import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import Any, Final, Self, TypeVar
@@ -47,7 +47,7 @@ from schedkit.roles.loader import Loader
 from schedkit.roles.meter import Meter
 from schedkit.roles.pool import Pool
 from schedkit.roles.reaper import Reaper
-from schedkit.roles.recovery import recount_all, release_lost
+from schedkit.roles.recovery import epoch_floor, recount_all, release_lost
 from schedkit.roles.redriver import Redriver
 from schedkit.roles.retention import Retention
 from schedkit.roles.settling import Settled
@@ -348,6 +348,7 @@ class Virtual:
         line = Line(self.store)
         world = self.new_world(line)
         if alone:
+            world = replace(world, epoch_floor=await epoch_floor(world))
             await recount_all(world)
             await release_lost(world)
         meter = Meter(self.clock)

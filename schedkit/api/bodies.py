@@ -42,6 +42,7 @@ MAX_PREVIEW: Final = 1_000
 MAX_BATCH: Final = 500
 MAX_TASKS: Final = 50
 MAX_POLL_SECONDS: Final = 20
+MAX_EPOCH: Final = 2**53 - 1  # what every reader of JSON keeps exactly; restored stores count from their time in ms
 MAX_RUNS: Final = 1_000_000_000  # one a second for thirty years, and a number that every store can keep
 
 Model = TypeVar("Model", bound="Body")
@@ -230,7 +231,7 @@ class TriggerBody(Body):
     as_of: Time | None = None
 
 
-Epoch = Annotated[int, Field(strict=True, ge=1, le=MAX_RUNS, description="as it was handed out with the run")]
+Epoch = Annotated[int, Field(strict=True, ge=1, le=MAX_EPOCH, description="as it was handed out with the run")]
 RunId = Annotated[str, Field(strict=True, max_length=256)]
 
 

@@ -12,6 +12,7 @@
     holder HOLDER#<tenant>     <name of API keys>
     tenant TENANTS             <tenant>
     audit  AUDIT#<tenant>#<chain>  <seq>                               AUDIT#<tenant>
+    meta   META                zones, restored
 
 An item has at most one timer (one index, one rule: its next one), one listing and one place among the dead letters.
 Hashes are blake2b, so that they are the same on every machine and in every version of Python.
@@ -28,6 +29,8 @@ from ulid import ULID
 from schedkit.model.time import DAY_MS, Instant, parse_rfc3339, rfc3339
 from schedkit.model.writes import Key
 
+ZONES_KEY: Final = Key("META", "zones")  # the zone data that every next_run_at was computed with
+RESTORED_KEY: Final = Key("META", "restored")  # when the store was put back from a backup, and of when that was
 JOB_SORT: Final = "JOB"
 RUN_PREFIX: Final = "RUN#"
 PULSES: Final = "PULSE"

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from typing import Final
 
+from schedkit.engine import restoring
 from schedkit.engine.failure import reap as reaping
 from schedkit.engine.failure.retry import judge
 from schedkit.engine.when import advance as advancing
@@ -273,6 +274,9 @@ class Executor:
             let_go = handing.give_back(run, lost=False, shards=world.shards, now=world.clock.now())
             await self._settling.commit_while_held(run, let_go)
             return
+        if (lost := restoring.unsure(run, job.delivery, world.epoch_floor)) is not None:
+            await self._settling.settle(run, job, lost, None)
+            return
         timeout_ms = job.target.timeout_ms
         if (now := world.clock.now()) + timeout_ms > (run.lease_expires_at or now):  # it would outlive it
             outcome = await self._settling.commit(claiming.extend(run, job, shards=world.shards, now=now))
@@ -292,7 +296,8 @@ class Executor:
     # ── small things ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _holder(self) -> Holder:
-        return Holder(self._world.node, self._world.chance.bytes(TOKEN_BYTES).hex())
+        world = self._world
+        return Holder(world.node, world.chance.bytes(TOKEN_BYTES).hex(), world.epoch_floor)
 
 
 def _stands_for(run: Run) -> bool:

@@ -3,6 +3,8 @@
 recount        jobs whose next occurrence was computed with other zone data are computed anew (W2)
 release_lost   runs and redrives that the process before held when it died are free at once: the data folder's lock
                proves that it is gone, so nobody has to wait for its leases
+epoch_floor    above which every claim has to be, where the store was restored from a backup
+take_back      runs that workers held when the backup was taken: part of a restore, before anybody starts on the store
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from schedkit.engine import restoring
 from schedkit.engine.failure.redrive import let_go
 from schedkit.engine.when.advance import recount
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.engine.who.claim import release
 from schedkit.errors import InvalidInput
 from schedkit.model.jobs import DEFAULT_TENANT, job_of
-from schedkit.model.keys import REDRIVING, TENANTS, Index, TimerKind, jobs_listing
+from schedkit.model.keys import JOB_SORT, REDRIVING, RESTORED_KEY, TENANTS, ZONES_KEY, Index, TimerKind, jobs_listing
 from schedkit.model.redrives import redrive_of
 from schedkit.model.runs import RECLAIM_MARGIN_MS, Run, RunStatus, run_of
 from schedkit.model.time import MAX_INSTANT, Instant
@@ -25,7 +28,6 @@ from schedkit.model.writes import Applied, Key, Write
 from schedkit.ports import World
 
 PAGE: Final = 500
-ZONES_KEY: Final = Key("META", "zones")
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +41,13 @@ async def recount_all(world: World) -> int:
     if item is not None and item["version"] == TZDATA_VERSION:
         return 0
     moved = 0
-    for tenant_id in await _tenants(world):
+    for tenant_id in await tenants(world):
         moved += await _recount(world, tenant_id)
     await world.store.apply(Write(ZONES_KEY, "recounted", (), {"version": TZDATA_VERSION}))
     return moved
 
 
-async def _tenants(world: World) -> list[str]:
+async def tenants(world: World) -> list[str]:
     """Every tenant that may have jobs: the default one, and all for which there was ever a key."""
     found = [DEFAULT_TENANT]
     cursor: str | None = None
@@ -103,6 +105,29 @@ async def _release_redrives(world: World) -> None:
         cursor = page.cursor
         if cursor is None:
             return
+
+
+async def epoch_floor(world: World) -> int:
+    """The highest epoch that no claim may have; 0 in a store that was never restored."""
+    return restoring.floor_of(await world.store.get(RESTORED_KEY))
+
+
+async def take_back(world: World) -> int:
+    """Take every run from the worker that holds it, under the floor of this world; returns how many."""
+    taken = 0
+    for shard in range(world.shards):
+        last: Timer | None = None
+        while page := await world.store.timers(f"{TimerKind.HELD}#{shard}", until=MAX_INSTANT, limit=PAGE, after=last):
+            last = page[-1]
+            for timer in page:
+                run, job = await world.store.get(timer.key), await world.store.get(Key(timer.key.partition, JOB_SORT))
+                if run is None or job is None or run["status"] != RunStatus.RUNNING:
+                    continue
+                write = restoring.take_back(
+                    run_of(run), job_of(job), world.epoch_floor, shards=world.shards, now=world.clock.now()
+                )
+                taken += isinstance(await world.store.apply(write), Applied)
+    return taken
 
 
 def _lives(run: Run, now: Instant) -> bool:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from schedkit.engine import restoring
 from schedkit.engine.failure.pace import HEARD_WITHIN_MS
 from schedkit.engine.failure.retry import judge_report
 from schedkit.engine.when.plan import EXPIRED, expired
@@ -208,6 +209,9 @@ class Workers:
         if fresh is None or claimed.cancel_requested or cancelling.unwanted(claimed, fresh, retried=True) is not None:
             await end.abandon(claimed, fresh)
             return None
+        if (lost := restoring.unsure(claimed, fresh.delivery, world.epoch_floor)) is not None:
+            await end.settle(claimed, fresh, lost, None)
+            return None
         return Task(claimed, fresh, handing.deadline_of(claimed, fresh))
 
     async def _claim_waiting(self, ask: Ask, run: Run, job: Job, now: Instant) -> Run | None:
@@ -225,7 +229,8 @@ class Workers:
         if not handing.belongs(run, job):
             await end.commit(handing.reroute(run, job, shards=shards, now=now))
             return None
-        holder = Holder(ask.worker_id, self._world.chance.bytes(TOKEN_BYTES).hex())
+        token = self._world.chance.bytes(TOKEN_BYTES).hex()
+        holder = Holder(ask.worker_id, token, self._world.epoch_floor)
         return claiming.won(
             await end.commit(claiming.claim_retry(run, job, holder=holder, shards=shards, now=now)), holder
         )

@@ -10,6 +10,9 @@ What a task queue's runs do besides is in `handing.py`.
 
 A claim carries a token of its own: a reply that was lost makes a landed claim look like somebody else's, and a holder
 that finds its own token has won. The epoch goes to the target as the fencing token.
+
+A store that was restored from a backup does not know which epochs were given out after it. So it has a floor, and every
+claim in it is under a higher epoch than the floor (see `restoring.py`).
 """
 
 from __future__ import annotations
@@ -43,10 +46,11 @@ NO_TIMER: Final[dict[str, Any]] = {"timer_partition": None, "timer_at": None, "t
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who claims: the process, and a token no other claim has."""
+    """Who claims: the process, and a token no other claim has. Its epochs are above the floor."""
 
     node: str
     token: str
+    epoch_floor: int = 0
 
 
 def claim(
@@ -59,7 +63,7 @@ def claim(
     shards: int,
     now: Instant,
 ) -> Write:
-    """The first claim of an occurrence: the run comes to be, RUNNING, under epoch 1."""
+    """The first claim of an occurrence: the run comes to be, RUNNING, under the first epoch above the floor: 1."""
     assert now >= due_at >= scheduled_for, "never early"
     unclaimed = new_run(job, scheduled_for, due_at, RunStatus.RETRY_WAIT, now)
     run = replace(unclaimed, attempt=1, misfired=misfired)
@@ -159,11 +163,12 @@ def held_as_read(run: Run) -> tuple[Equals, ...]:
 
 
 def _running(run: Run, job: Job, start_from: Instant, holder: Holder, now: Instant) -> Run:
-    attempt = Attempt(run.attempt, run.epoch + 1, started_at=now, lag_ms=now - start_from)
+    epoch = max(run.epoch, holder.epoch_floor) + 1
+    attempt = Attempt(run.attempt, epoch, started_at=now, lag_ms=now - start_from)
     return replace(
         run,
         status=RunStatus.RUNNING,
-        epoch=run.epoch + 1,
+        epoch=epoch,
         claim_token=holder.token,
         lease_owner=holder.node,
         lease_expires_at=_lease_end(job, now),
