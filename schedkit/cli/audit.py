@@ -14,7 +14,7 @@ from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Column, Doc, Items, One
 from schedkit.engine.audit import Check
 from schedkit.errors import InvalidInput, Reason
-from schedkit.model.audit import Record, Recorded
+from schedkit.model.audit import RESTORE_ACTION, Record, Recorded
 from schedkit.model.time import parse_rfc3339
 
 app = noun("Who changed what, and whether the log is whole")
@@ -70,7 +70,8 @@ def verify_audit(
 ) -> None:
     """Recompute every hash on this machine; exit 10 when a record was changed, replaced or taken out.
 
-    The log cannot show by itself that its newest records were cut off: note the ends, and say them next time.
+    The log cannot show by itself that its newest records were cut off: note the ends, and say them next time. A restore
+    from a backup cuts them off as well, and is a record of its own, which this names.
 
     Examples:
       schedkit audit verify
@@ -79,26 +80,43 @@ def verify_audit(
     wanted = [_expected(text) for text in expect or ()]
     check = Check()
     wrong: list[str] = []
+    restores: list[dict[str, str]] = []
     with me.asking():
         for doc in me.client.pages(me.client.list_audit):
             problem, record = _seen(check, doc)
             if problem is not None:
                 wrong.append(problem)
             if record is not None:
+                if record.entry.action == RESTORE_ACTION:
+                    restores.append({"at": str(doc["at"]), "taken_at": str(record.entry.before)})
                 wanted = [one for one in wanted if not _met(one, record)]
-    wrong += [f"chain {chain}: record {seq} with the hash {start} is not there" for chain, seq, start in wanted]
+    lost = "; it may have been lost in a restore" if restores else ""
+    wrong += [f"chain {chain}: record {seq} with the hash {start} is not there{lost}" for chain, seq, start in wanted]
     ends = [f"{chain}:{tip.seq}:{tip.hash}" for chain, tip in sorted(check.tips.items())]
     starts = {str(chain): record.seq for chain, record in sorted(check.oldest.items())}
-    doc = {"ok": not wrong, "records": check.count, "ends": ends, "begins": starts, "wrong": wrong}
+    doc = {
+        "ok": not wrong,
+        "records": check.count,
+        "ends": ends,
+        "begins": starts,
+        "wrong": wrong,
+        "restores": restores,
+    }
     lines: list[str | tuple[str, str]] = [
         ("records", f"{check.count:,} in {show.count(len(ends), 'chain')}"),
         ("log", "as it was written" if not wrong else f"ALTERED: {show.count(len(wrong), 'place')}"),
         *(("wrong", text) for text in wrong[:MOST_SAID]),
+        *(("restored", _restore(one, me.zone)) for one in restores),
         *(("end", end) for end in ends),
     ]
     me.show(One("schedkit.audit-verify/v1", doc, lines))
     if wrong:
         raise typer.Exit(ExitCode.ANSWER_IS_NO)
+
+
+def _restore(said: Mapping[str, str], zone: str | None) -> str:
+    when, then = show.stamp(said["at"], zone), show.stamp(said["taken_at"], zone)
+    return f"{when} from a backup of {then}: records from between are lost"
 
 
 def _seen(check: Check, doc: Mapping[str, Any]) -> tuple[str | None, Record | None]:

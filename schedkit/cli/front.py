@@ -33,6 +33,8 @@ COMMANDS: Final = (
     Entry("every day", "worker", "schedkit.cli.worker", "Run pull workers, look at them"),
     Entry("what if", "sim", "schedkit.cli.sim", "Simulate the scheduler with faults (works offline)"),
     Entry("operate", "status", "schedkit.cli.status", "One-page health, exit 10 if unhealthy"),
+    Entry("operate", "backup", "schedkit.cli.backup", "Copy a data folder into one file, also while it is in use"),
+    Entry("operate", "restore", "schedkit.cli.backup", "Put a backup in the place of a data folder"),
     Entry("who may", "key", "schedkit.cli.key", "API keys: make, replace, revoke"),
     Entry("who may", "audit", "schedkit.cli.audit", "Who changed what, and whether the log is whole"),
     Entry("settings", "context", "schedkit.cli.context", "Which scheduler commands talk to"),

@@ -18,6 +18,7 @@ from schedkit.model.time import DAY_MS, Instant
 
 KEPT_FOR_MS: Final = 400 * DAY_MS  # thirteen months
 MAX_GIVEN_CHARS: Final = 256  # of the reason that a caller gives
+RESTORE_ACTION: Final = "restore"  # the store was put back to `before`; records from then to `after` are lost
 
 
 class Recorded(StrEnum):

@@ -93,7 +93,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "config path": [],
     "config edit": [],
 }
-SERVERS = ("up", "down", "worker run", "worker exec", "key bootstrap")
+SERVERS = ("up", "down", "worker run", "worker exec", "key bootstrap", "backup", "restore")
 
 
 def walk() -> Iterator[tuple[str, Any]]:

@@ -35,7 +35,7 @@ class DataFolder:
             ) from error
         if not _locked(self._file, fcntl.LOCK_EX):
             os.close(self._file)
-            raise _in_use(path)
+            raise in_use(path)
 
     @property
     def database(self) -> Path:
@@ -85,7 +85,8 @@ def noted(path: Path) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def _in_use(path: Path) -> Conflict:
+def in_use(path: Path) -> Conflict:
+    """Why a folder that a process holds is not to be had."""
     facts = noted(path)
     who = f"pid {facts['pid']}" if "pid" in facts else "another process"
     where = f" at {facts['url']}" if "url" in facts else ""
