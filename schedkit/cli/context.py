@@ -254,7 +254,7 @@ def check_context(me: Invocation, name: SomeName = None) -> None:
     finally:
         client.close()
     took_ms = values.now_ms() - started
-    offset_ms = _clock_offset_ms(answer.headers.get("date"), started + took_ms // 2)
+    offset_ms = clock_offset_ms(answer.headers.get("date"), started + took_ms // 2)
     skewed = offset_ms is not None and abs(offset_ms) > CLOCK_OFFSET_MS
     ready = _is_ready(me, context)
     who = _whoami(me, context)
@@ -301,7 +301,7 @@ def _is_ready(me: Invocation, context: Context) -> bool:
         client.close()
 
 
-def _clock_offset_ms(date: str | None, here: int) -> int | None:
+def clock_offset_ms(date: str | None, here: int) -> int | None:
     """How far the server's clock is ahead of ours, as good as a Date header of whole seconds can say."""
     if not date:
         return None

@@ -24,6 +24,7 @@ class Entry(NamedTuple):
 
 COMMANDS: Final = (
     Entry("start here", "up", "schedkit.cli.up", "Start everything on this machine"),
+    Entry("start here", "doctor", "schedkit.cli.doctor", "Check that everything needed is in place"),
     Entry("start here", "init", "schedkit.cli.init", "Make a starter project"),
     Entry("every day", "job", "schedkit.cli.job", "Create, change and look at jobs"),
     Entry("every day", "cron", "schedkit.cli.cron", "Cron expressions, clock changes (works offline)"),

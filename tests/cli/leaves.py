@@ -76,6 +76,7 @@ ARGUMENTS: dict[str, list[str]] = {
     ],
     "init": ["--force"],
     "status": [],
+    "doctor": [],
     "version": [],
     "explain": ["epoch"],
     "completion": ["bash"],
