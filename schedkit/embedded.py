@@ -26,6 +26,7 @@ from schedkit.adapters.failpoints import bare
 from schedkit.adapters.http.targets import HttpTargets
 from schedkit.adapters.memory.buckets import MemoryBuckets
 from schedkit.adapters.memory.queue import MemoryQueue
+from schedkit.adapters.observed import ObservedStore
 from schedkit.adapters.pepper import pepper
 from schedkit.adapters.secrets import FOLDER_VARIABLE
 from schedkit.adapters.sqlite.folder import DataFolder
@@ -47,6 +48,7 @@ from schedkit.profiles import embedded
 from schedkit.roles.clockwatch import ClockWatch
 from schedkit.roles.dispatcher import Dispatcher
 from schedkit.roles.executor import Executor
+from schedkit.roles.feed import Alerts, Feed
 from schedkit.roles.loader import Loader
 from schedkit.roles.meter import Meter
 from schedkit.roles.pool import DEFAULT_SLOTS, Pool
@@ -59,6 +61,7 @@ from schedkit.roles.workers import Workers
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8700
 GRACE_MS: Final = 5 * SECOND_MS
+BOOT_BYTES: Final = 3
 LAG_ALERT_MS: Final = 1_000  # the promise for a strict job: p99 within a second
 
 log = logging.getLogger(__name__)
@@ -125,6 +128,7 @@ class Embedded:
     pools: dict[Priority, Pool]
     executor: Executor
     workers: Workers
+    feed: Feed
     listeners: list[Callable[[Run], None]] = field(default_factory=list)
     stopped_in_flight: int = 0
 
@@ -166,7 +170,12 @@ async def running(settings: Settings, folder: DataFolder | None = None) -> Async
 
 
 async def _started(settings: Settings, world: World, stack: contextlib.AsyncExitStack) -> Embedded:
-    world = replace(world, epoch_floor=await epoch_floor(world))
+    feed = Feed(world.clock, world.chance.bytes(BOOT_BYTES).hex())
+    alerts = Alerts(feed, world.clock)
+    logging.getLogger("schedkit").addHandler(alerts)
+    stack.callback(logging.getLogger("schedkit").removeHandler, alerts)
+    observed = ObservedStore(world.store, feed.heard)
+    world = replace(world, epoch_floor=await epoch_floor(world), store=observed)
     if moved := await recount_all(world):
         log.warning("the time zone data changed: the next run of %d jobs moved", moved)
     if released := await release_lost(world):
@@ -191,8 +200,8 @@ async def _started(settings: Settings, world: World, stack: contextlib.AsyncExit
     access = Access(settings.auth, keyring_of(settings))
     if access.keyring is not None and not settings.open_to_all:
         access.keyring.pepper()  # one that cannot be used stops the start, rather than the first call
-    app = make_app(world, vitals, workers, access)
-    scheduler = Embedded(settings, world, app, meter, pools, executor, workers, listeners)
+    app = make_app(world, vitals, workers, access, feed)
+    scheduler = Embedded(settings, world, app, meter, pools, executor, workers, feed, listeners)
     roles: list[Serves] = [loader, dispatcher, watch, reaper, Retention(world), Redriver(world), *pools.values()]
     tasks = [asyncio.create_task(role.serve(), name=type(role).__name__) for role in roles]
     for task in tasks:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from schedkit.adapters.observed import ObservedStore
 from schedkit.errors import InvalidInput, Reason
 from schedkit.model.calls import Call, Reply
 from schedkit.model.keys import Index
@@ -88,7 +89,9 @@ def armed(world: World, text: str | None) -> World:
 
 def bare(port: Store | Targets) -> Any:
     """The adapter itself, whatever is around it."""
-    return port.inner if isinstance(port, TrappedStore | TrappedTargets) else port
+    while isinstance(port, TrappedStore | TrappedTargets | ObservedStore):
+        port = port.inner
+    return port
 
 
 class Trap:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
 
 from schedkit import __version__
-from schedkit.api import audit, demo, dlq, jobs, keys, ops, runs, schedules, workers
+from schedkit.api import audit, demo, dlq, jobs, keys, ops, runs, schedules, stream, workers
 from schedkit.api.access import Access, Auth, Guarded, Kept
 from schedkit.api.bodies import Body
 from schedkit.api.docs_page import docs_page
@@ -22,6 +22,7 @@ from schedkit.api.door import Door
 from schedkit.api.ops import Vitals
 from schedkit.api.problems import MEDIA_TYPE, on_bug, on_http_exception, on_schedkit_error, problem, request_id_of
 from schedkit.api.requests import known_query
+from schedkit.api.stream import Following, Streams
 from schedkit.api.trail import Chains
 from schedkit.api.workers import WorkersDoor
 from schedkit.errors import InvalidInput, Reason, SchedkitError
@@ -37,10 +38,13 @@ ROUTERS: Final = (
     keys.router,
     audit.router,
     ops.router,
+    stream.router,
 )
 
 
-def make_app(world: World, vitals: Vitals, door: WorkersDoor, access: Access | None = None) -> FastAPI:
+def make_app(
+    world: World, vitals: Vitals, door: WorkersDoor, access: Access | None = None, feed: Following | None = None
+) -> FastAPI:
     """The API of this world, with its door for workers.
 
     Without an `access` that asks for keys it refuses callers of other hosts and pages.
@@ -49,6 +53,7 @@ def make_app(world: World, vitals: Vitals, door: WorkersDoor, access: Access | N
     assert access.auth is Auth.NONE or access.keyring is not None, "keys cannot be checked without a keyring"
     app = FastAPI(title="schedkit", version=__version__, openapi_url="/openapi.json", docs_url=None, redoc_url=None)
     app.state.access = access
+    app.state.streams = Streams(feed) if feed is not None else Streams()
     serve(app, world, vitals, door)
     app.state.routes = [_guarded(route) for router in ROUTERS for route in router.routes]
     for router in ROUTERS:

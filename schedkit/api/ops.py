@@ -17,7 +17,7 @@ from schedkit.model.access import Caller, Role
 from schedkit.model.jobs import JobStatus
 from schedkit.model.keys import Index, dead_listing, jobs_listing
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
-from schedkit.ports import Store
+from schedkit.ports import Store, World
 
 COUNTED: Final = 2_000  # jobs and dead letters counted for a snapshot; more are shown as "at least"
 PAGE: Final = 500
@@ -74,7 +74,11 @@ async def version() -> dict[str, str]:
 @router.get("/v1/ops/snapshot", summary="One document for dashboards")
 @needs(Role.VIEWER)
 async def snapshot(request: Request, world: WorldDep, caller: CallerDep) -> dict[str, Any]:
-    vitals = vitals_of(request)
+    return await snapshot_of(vitals_of(request), world, caller)
+
+
+async def snapshot_of(vitals: Vitals, world: World, caller: Caller) -> dict[str, Any]:
+    """The snapshot as this caller sees it."""
     now = world.clock.now()
     live = vitals.live()
     why = vitals.not_ready()

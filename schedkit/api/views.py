@@ -11,6 +11,7 @@ from schedkit.engine.when import zones
 from schedkit.engine.when.window import dispatch_at
 from schedkit.model.access import ApiKey
 from schedkit.model.audit import Record
+from schedkit.model.events import Event
 from schedkit.model.jobs import Job, JobStatus, RetryPolicy, Target, TaskTarget
 from schedkit.model.keys import run_id
 from schedkit.model.redrives import Redrive
@@ -295,6 +296,13 @@ def key_out(key: ApiKey, now: Instant) -> dict[str, Any]:
         "last_used_at": time_out(key.last_used_at),
         "version": key.version,
     }
+
+
+def event_out(event: Event) -> dict[str, Any]:
+    """An event as a stream shows it."""
+    said: dict[str, Any] = {"kind": event.kind.value, "what": event.what, "at": rfc3339(event.at)}
+    said |= {"subject": event.subject, "who": event.who, "team_id": event.team_id}
+    return said | {name: value for name, value in event.facts.items() if value is not None and name != "final"}
 
 
 def record_out(item: Item) -> dict[str, Any]:

@@ -34,6 +34,7 @@ COMMANDS: Final = (
     Entry("every day", "worker", "schedkit.cli.worker", "Run pull workers, look at them"),
     Entry("what if", "sim", "schedkit.cli.sim", "Simulate the scheduler with faults (works offline)"),
     Entry("operate", "status", "schedkit.cli.status", "One-page health, exit 10 if unhealthy"),
+    Entry("operate", "events", "schedkit.cli.events", "Print events as they happen"),
     Entry("operate", "backup", "schedkit.cli.backup", "Copy a data folder into one file, also while it is in use"),
     Entry("operate", "restore", "schedkit.cli.backup", "Put a backup in the place of a data folder"),
     Entry("who may", "key", "schedkit.cli.key", "API keys: make, replace, revoke"),

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schedkit.cli import complete, lists, output, values, waiting
+from schedkit.cli import complete, following, lists, output, values, waiting
 from schedkit.cli.failures import exit_code
 from schedkit.cli.frame import Change, Listing, Waiting, Watching, noun, verb
 from schedkit.cli.invocation import Invocation, each
@@ -247,7 +247,7 @@ def tail_runs(
     limit: Annotated[
         int | None, Option("--limit", min=1, metavar="N", help="Stop after this many; else ctrl+c does.")
     ] = None,
-    interval: Annotated[str, Option("--interval", metavar="1s", help="How often to look.")] = "1s",
+    interval: Annotated[str, Option("--interval", metavar="1s", help="How often to look, without a stream.")] = "1s",
 ) -> None:
     """The last runs that ended, oldest first, and from then on each as it ends.
 
@@ -266,10 +266,9 @@ def tail_runs(
         items: list[dict[str, Any]] = me.client.list_runs(limit=TAIL_PAGE, job=job, status=statuses)["items"]
         return items
 
-    while True:
-        page = look() if first else me.again(look) or []
-        ended = [found for found in page if RunStatus(found["status"]).final and _key(found) not in seen]
-        ended.sort(key=lambda found: str(found.get("finished_at")))
+    for page in following.ended_runs(me, look, pause_s):
+        wanted = [found for found in page if _matches(found, job, statuses) and _key(found) not in seen]
+        ended = sorted(wanted, key=lambda found: str(found.get("finished_at")))
         seen |= {_key(found): None for found in ended}
         while len(seen) > TAIL_REMEMBERS:
             seen.pop(next(iter(seen)))
@@ -280,7 +279,12 @@ def tail_runs(
             if left == 0:
                 return
         first = False
-        me.sleep(pause_s)
+
+
+def _matches(run: Mapping[str, Any], job: str | None, statuses: list[str]) -> bool:
+    """It has ended, and is what was asked for: a stream says everything."""
+    wanted = job in (None, run["job_id"], run.get("job_name")) and (not statuses or run["status"] in statuses)
+    return wanted and RunStatus(run["status"]).final
 
 
 def _key(run: Mapping[str, Any]) -> str:

@@ -35,6 +35,7 @@ ROUTES: Final[dict[str, Row]] = {
     "GET /v1/version": Row(V),
     "GET /v1/whoami": Row(V),
     "GET /v1/ops/snapshot": Row(V),
+    "GET /v1/ops/stream": Row(V),
     "POST /v1/schedules:preview": Row(V, body={"schedule": DAILY}),
     "GET /v1/jobs": Row(V),
     "POST /v1/jobs": Row(O, body=body()),

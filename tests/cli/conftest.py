@@ -21,6 +21,7 @@ from typer.testing import CliRunner, Result
 from tests.cli.samples import (
     API_KEY,
     DEAD,
+    EVENTS,
     JOB,
     JOB_ID,
     KEY_ID,
@@ -126,6 +127,9 @@ def _standard() -> dict[str, Any]:
         "GET /v1/whoami": (200, {"tenant_id": "default", "team_id": "payments", "role": "operator", "key_id": KEY_ID}),
         "POST /v1/schedules:preview": (200, OCCURRENCES),
         "GET /v1/ops/snapshot": (200, SNAPSHOT),
+        "GET /v1/ops/stream": lambda asked: (
+            (200, EVENTS) if asked.query["topics"] == ["events"] else (404, problem(404, "ROUTE_NOT_FOUND"))
+        ),
         "GET /v1/version": (200, {"version": "0.1.0", "tzdata": "2026f"}),
         "GET /healthz": (200, {"ok": True}),
         "GET /readyz": (200, {"ready": True}),

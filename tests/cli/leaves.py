@@ -76,6 +76,7 @@ ARGUMENTS: dict[str, list[str]] = {
     ],
     "init": ["--force"],
     "status": [],
+    "events": ["--no-follow"],
     "doctor": [],
     "version": [],
     "explain": ["epoch"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -186,6 +187,27 @@ SNAPSHOT: dict[str, Any] = {
     "dead_letters": 0,
     "alerts": [],
 }
+EVENT: dict[str, Any] = {
+    "kind": "run",
+    "what": "settle SUCCEEDED",
+    "at": "2026-09-28T12:00:00.007Z",
+    "subject": RUN_ID,
+    "who": None,
+    "team_id": "default",
+    "job_name": "digest",
+    "status": "SUCCEEDED",
+    "epoch": 1,
+    "attempt": 1,
+}
+LEASE: dict[str, Any] = EVENT | {"kind": "lease", "what": "claim", "who": "machine-7", "status": "RUNNING"}
+
+
+def sse(*frames: tuple[str, Any]) -> str:
+    """A stream that ends: (event, document) each."""
+    return "".join(f"id: b-{n}\nevent: {name}\ndata: {json.dumps(doc)}\n\n" for n, (name, doc) in enumerate(frames))
+
+
+EVENTS = ": a comment\n\n" + sse(("hello", {"boot": "b"}), ("event", LEASE), ("event", EVENT))
 TASK: dict[str, Any] = {
     "run_id": RUN_ID,
     "job_id": JOB_ID,
