@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,8 @@ from schedkit.model.access import Caller, Role
 from schedkit.model.jobs import JobStatus
 from schedkit.model.keys import Index, dead_listing, jobs_listing
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
-from schedkit.ports import Store, World
+from schedkit.model.writes import Item
+from schedkit.ports import World
 
 COUNTED: Final = 2_000  # jobs and dead letters counted for a snapshot; more are shown as "at least"
 PAGE: Final = 500
@@ -83,10 +84,11 @@ async def snapshot_of(vitals: Vitals, world: World, caller: Caller) -> dict[str,
     live = vitals.live()
     why = vitals.not_ready()
     try:
-        jobs = await _jobs_by_status(world.store, caller)
-        dead = (await world.store.page(dead_listing(caller.tenant_id), index=Index.DEAD, limit=COUNTED)).items
+        jobs = await _jobs_by_status(world, caller)
+        letters = _newest(world, dead_listing(caller.tenant_id), Index.DEAD)
+        dead = sum([caller.sees_item(item) async for item in letters])
     except StoreUnavailable as error:
-        why, jobs, dead = error.detail, {}, ()
+        why, jobs, dead = error.detail, {}, 0
     alerts = list(live.pop("alerts", ()))
     if why is not None:
         alerts.insert(0, {"level": "CRIT", "text": why})
@@ -101,21 +103,26 @@ async def snapshot_of(vitals: Vitals, world: World, caller: Caller) -> dict[str,
         "data": vitals.data,
         "store": {"ok": why is None, "detail": why},
         "jobs": jobs,
-        "dead_letters": sum(caller.sees_item(item) for _, item in dead),
+        "dead_letters": dead,
         "alerts": alerts,
     } | live
 
 
-async def _jobs_by_status(store: Store, caller: Caller) -> dict[str, int]:
+async def _jobs_by_status(world: World, caller: Caller) -> dict[str, int]:
     counts = {status.value: 0 for status in JobStatus}
+    async for item in _newest(world, jobs_listing(caller.tenant_id), Index.LISTED):
+        counts[item["status"]] += caller.sees_item(item)
+    return counts
+
+
+async def _newest(world: World, partition: str, index: Index) -> AsyncIterator[Item]:
+    """The newest ones, as many as are counted; others have their turn between two pages."""
     cursor: str | None = None
     for _ in range(COUNTED // PAGE):
-        page = await store.page(
-            jobs_listing(caller.tenant_id), index=Index.LISTED, limit=PAGE, cursor=cursor, newest_first=True
-        )
+        page = await world.store.page(partition, index=index, limit=PAGE, cursor=cursor, newest_first=True)
         for _, item in page.items:
-            counts[item["status"]] += caller.sees_item(item)
+            yield item
         cursor = page.cursor
         if cursor is None:
-            break
-    return counts
+            return
+        await world.clock.sleep(0)
