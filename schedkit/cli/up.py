@@ -160,7 +160,8 @@ async def _serve(me: Invocation, settings: Settings, began: float) -> None:
             grace = show.span(settings.grace_ms)
             print(f"stopping: {show.count(in_flight, 'run')} in flight, up to {grace} ... ", end="", flush=True)
             printing.cancel()
-            scheduler.feed.close()  # a stream would keep the server for its whole grace
+            scheduler.feed.close()  # a stream, or a worker that waits for a task, would keep the server for its grace
+            scheduler.workers.close()
             server.should_exit = True
             await serving
         kept = f"data kept in {_shown(settings.data)}" if settings.data is not None else "nothing was kept"

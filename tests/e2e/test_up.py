@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
 from schedkit.model.time import parse_rfc3339, rfc3339
-from tests.e2e.processes import Up, clock_at, environment, free_port, schedkit, target, until, up
+from tests.e2e.processes import PATIENCE_S, Up, clock_at, environment, free_port, schedkit, target, until, up
 
 
 def test_it_is_ready_soon_says_where_and_shows_a_first_run(tmp_path: Path) -> None:
@@ -169,6 +170,18 @@ def test_both_clock_change_nights_in_new_york_run_once(
         with scheduler.client() as api:
             assert api.get(f"/v1/jobs/{job['job_id']}").json()["next_run_at"] == following
         scheduler.stop()
+
+
+def test_a_worker_that_waits_for_a_task_is_answered_when_the_scheduler_stops(tmp_path: Path) -> None:
+    """F10: nobody is cut off, and the stop does not wait for the poll's twenty seconds."""
+    with up(tmp_path, "--no-demo") as scheduler, ThreadPoolExecutor(1) as worker, scheduler.client() as api:
+        asked = {"worker_id": "w1", "wait_seconds": 20, "max_tasks": 1}
+        polling = worker.submit(
+            httpx.post, f"{scheduler.url}/v1/task-queues/q/tasks:poll", json=asked, timeout=PATIENCE_S
+        )
+        until(lambda: api.get("/v1/workers").json()["items"] or None, "the poll")
+        assert scheduler.stop() == 0
+        assert (polling.result().status_code, polling.result().json()) == (200, {"tasks": []})
 
 
 def test_a_second_signal_ends_at_once_and_loses_nothing(tmp_path: Path) -> None:
