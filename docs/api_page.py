@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,8 +12,11 @@ import httpx
 
 from docs.markdown import cell, plain
 from schedkit import profiles
-from schedkit.api.app import PROBLEM, make_app
+from schedkit.api.access import Auth
+from schedkit.api.app import make_app
+from schedkit.api.openapi import openapi
 from schedkit.api.ops import Vitals
+from schedkit.api.problems import MEDIA_TYPE
 from schedkit.cli.explain import dictionary
 from schedkit.model.keys import run_id, run_key
 from schedkit.model.runs import Attempt, AttemptOutcome, Run, RunStatus, run_attributes
@@ -41,6 +44,7 @@ SAMPLE: Final = {
     "target": {"target_id": "demo-echo"},
     "payload": {"kind": "daily_digest"},
 }
+USUAL: Final = ("X-Request-Id", "Schedkit-Reason", "Schedkit-Tenant")  # of many calls; the page says so once
 INTRO: Final = """\
 # HTTP API
 
@@ -55,6 +59,8 @@ short page at `/docs`. What the values mean is in [contract.md](contract.md).
   at 10,000 items at most before it answers with what it has found, so a page may be short or empty and still have a
   `next_cursor`.
 - Every answer has `X-Request-Id`; one that you send (64 characters of `A-Za-z0-9_.-`) is kept.
+- `Schedkit-Reason`, percent-encoded, says why; the audit log keeps it. `Schedkit-Tenant` is refused where it is not the
+  key's.
 - With `--auth api-key` a call has `Authorization: Bearer sk_…`, and its key the role that the route names, or a higher
   one. Without, the server listens on a loopback address only, and refuses requests that name another host (`Host`) or
   come from another page (`Origin`). Who may see what is in [security.md](security.md).
@@ -74,10 +80,11 @@ def api_page() -> str:
         for method, path, operation in _calls(document):
             if operation.get("tags", [""])[0] == tag:
                 lines += ["", *_call(method, path, operation, parts)]
-    lines += ["", "## Bodies", *_body_tables(document)]
+    lines += ["", "## Bodies", *_tables(parts, {name for _, _, it in _calls(document) if (name := _body_of(it))})]
+    lines += ["", "## Answers", *_tables(parts, {name for _, _, it in _calls(document) for name in _shapes(it)})]
     lines += ["", "## A job as it is answered", "", "```json", json.dumps(job, indent=2), "```"]
     lines += ["", "## A run as it is answered", "", "```json", json.dumps(run, indent=2), "```"]
-    return "\n".join([*lines, "", *_refusals()])
+    return "\n".join([*lines, "", *_refusals(parts["Problem"])])
 
 
 async def _looked_at() -> tuple[Doc, Doc, Doc]:
@@ -91,7 +98,7 @@ async def _looked_at() -> tuple[Doc, Doc, Doc]:
             job = (await client.post("/v1/jobs", json=SAMPLE)).json()
             await world.store.apply(Write(run_key(job["job_id"], NOON), "sample", (Absent(),), _ran(job["job_id"])))
             run = (await client.get(f"/v1/runs/{run_id(job['job_id'], NOON)}")).json()
-        return app.openapi(), job, run
+        return openapi(app, app.state.routes, Auth.API_KEY), job, run
     finally:
         await wired.targets.close()  # type: ignore[attr-defined]
 
@@ -133,7 +140,7 @@ def _call(method: str, path: str, operation: Doc, parts: Doc) -> list[str]:
     lines = [f"### {method} {path}", "", f"{operation['summary']}."]
     if description := operation.get("description"):
         lines += ["", " ".join(description.split())]
-    if parameters := operation.get("parameters"):
+    if parameters := [it for it in operation.get("parameters", ()) if it["name"] not in USUAL]:
         lines += ["", "| parameter | in | type and limits | default |", "|---|---|---|---|"]
         for it in parameters:
             schema = it["schema"]
@@ -145,50 +152,45 @@ def _call(method: str, path: str, operation: Doc, parts: Doc) -> list[str]:
     if "x-audit" in operation:
         lines += ["", f"The audit log calls it `{operation['x-audit']}`."]
     lines += ["", f"Role: {operation['x-role'] or 'none, it is open to anybody'}."]
-    statuses = [status for status in operation["responses"] if status.isdigit()]
-    return [*lines, "", f"Answers {', '.join(statuses)}{ANSWERS.get((method, path), '.')}"]
+    answers = [status for status in operation["responses"] if status < "4" or not _refused(operation, status)]
+    refusals = [status for status in operation["responses"] if status not in answers]
+    shapes = " or ".join(f"[{name}](#{name.lower()})" for name in _shapes(operation))
+    note = f" {NOTES[method, path]}" if (method, path) in NOTES else ""
+    lines += ["", f"Answers {', '.join(answers)}{f' with {shapes}' if shapes else ''}.{note}"]
+    return [*lines, "", f"Refuses with {', '.join(refusals)}."]
 
 
-ANSWERS: Final = {
+def _refused(operation: Doc, status: str) -> bool:
+    return MEDIA_TYPE in operation["responses"][status].get("content", {})
+
+
+def _shapes(operation: Doc) -> list[str]:
+    """The names of what a call answers, refusals left out."""
+    contents = [answer.get("content", {}).get("application/json") for answer in operation["responses"].values()]
+    return list(dict.fromkeys(name for content in contents if content for name in _refers_to(content["schema"])))
+
+
+NOTES: Final = {
     ("POST", "/v1/jobs"): (
-        " and the job. Under an `Idempotency-Key` that was used within 24 hours: 200, the job that it made, and"
+        "Under an `Idempotency-Key` that was used within 24 hours: 200, the job that it made, and"
         " `Idempotent-Replayed: true`; with another body 422 IDEMPOTENCY_KEY_REUSED."
     ),
-    ("POST", "/v1/jobs:batchCreate"): (
-        ' and `{"results": [...]}` in the order of the entries: `{"status": 201, "job": {...}}` or'
-        ' `{"status": 400, "error": {...}}`. One that is refused does not stop the others.'
-    ),
-    ("GET", "/v1/jobs"): " and a list of jobs, newest id first.",
-    ("POST", "/v1/jobs/{ref}:pause"): " and the job.",
-    ("POST", "/v1/jobs/{ref}:resume"): " and the job.",
-    ("POST", "/v1/jobs/{ref}:trigger"): " and the run, which has not started yet.",
-    ("GET", "/v1/jobs/{ref}/runs"): " and a list of runs.",
-    ("DELETE", "/v1/jobs/{ref}"): " and the job; the same when it is repeated.",
-    ("GET", "/v1/runs"): " and a list of runs.",
-    ("POST", "/v1/keys"): " and the key with its `secret`, which no other answer has. Repeating it makes another key.",
-    ("POST", "/v1/keys/{key_id}:rotate"): " and the new key with its `secret`, and when the old one ends.",
-    ("DELETE", "/v1/keys/{key_id}"): " and the key; the same when it is repeated.",
-    ("GET", "/v1/runs/{run_id}"): " and the run.",
-    ("POST", "/v1/runs/{run_id}:cancel"): " and the run; 409 RUN_FINISHED when it has ended otherwise.",
-    ("GET", "/v1/jobs/{ref}"): " and the job with `recent_runs`.",
-    ("GET", "/v1/jobs/{ref}/next"): ' and `{"job_id", "occurrences"}`, as a preview does.',
-    (
-        "PATCH",
-        "/v1/jobs/{ref}",
-    ): " and the job. `If-Match` is the `version` you read; another one is 409 VERSION_CONFLICT.",
-    ("POST", "/v1/schedules:preview"): (
-        ' and `{"occurrences": [{"scheduled_for", "local", "dispatch_at", "notes"}]}`; fewer than `count` where the'
-        " schedule ends."
-    ),
-    ("GET", "/readyz"): ", or 503 with the reason.",
-    ("GET", "/metrics"): " and Prometheus text; see [operating.md](operating.md).",
+    ("POST", "/v1/jobs:batchCreate"): "In the order of the entries; one that is refused does not stop the others.",
+    ("GET", "/v1/jobs"): "Newest id first.",
+    ("POST", "/v1/jobs/{ref}:trigger"): "The run has not started yet.",
+    ("PATCH", "/v1/jobs/{ref}"): "`If-Match` is the `version` you read; another one is 409 VERSION_CONFLICT.",
+    ("DELETE", "/v1/jobs/{ref}"): "The same when it is repeated.",
+    ("POST", "/v1/runs/{run_id}:cancel"): "409 RUN_FINISHED when it has ended otherwise.",
+    ("POST", "/v1/keys"): "No other answer has the `secret`. Repeating it makes another key.",
+    ("DELETE", "/v1/keys/{key_id}"): "The same when it is repeated.",
+    ("POST", "/v1/schedules:preview"): "Fewer than `count` where the schedule ends.",
+    ("GET", "/metrics"): "Prometheus text; see [operating.md](operating.md).",
 }
 
 
-def _body_tables(document: Doc) -> Iterator[str]:
-    """One table for each body, and for each object inside one."""
-    parts = document["components"]["schemas"]
-    names = sorted({name for _, _, operation in _calls(document) if (name := _body_of(operation))})
+def _tables(parts: Doc, wanted: Iterable[str]) -> Iterator[str]:
+    """One table for each of these objects, and for each object inside one."""
+    names = sorted(wanted)
     for name in names:  # grows while it is read: what stands inside comes after what it stands in
         for inner in _refers_to(parts[name]):
             if inner not in names and "properties" in parts[inner]:
@@ -275,7 +277,7 @@ def _anchor(method: str, path: str) -> str:
     return kept.replace(" ", "-")
 
 
-def _refusals() -> list[str]:
+def _refusals(problem: Doc) -> list[str]:
     """The shape of a refusal, and every reason with its status."""
     lines = [
         "## Refusals",
@@ -286,8 +288,8 @@ def _refusals() -> list[str]:
         "| field | type |",
         "|---|---|",
     ]
-    required = PROBLEM["required"]
-    for name, schema in PROBLEM["properties"].items():
+    required = problem["required"]
+    for name, schema in problem["properties"].items():
         kind = "one of the reasons below" if "enum" in schema else _type(schema)
         lines.append(f"| `{name}` | {kind}{'' if name in required else ', where it applies'} |")
     lines += ["", "| status | reason | meaning |", "|---|---|---|"]

@@ -35,6 +35,7 @@ from schedkit.adapters.system import secret_bytes
 from schedkit.api.access import Access, Auth, Keyring
 from schedkit.api.app import make_app
 from schedkit.api.demo import PATHS
+from schedkit.api.jobs_out import JobOut
 from schedkit.api.ops import Vitals
 from schedkit.api.views import job_out
 from schedkit.errors import Conflict, InvalidInput, NotAllowed, Reason, SchedkitError
@@ -132,7 +133,7 @@ class Embedded:
     listeners: list[Callable[[Run], None]] = field(default_factory=list)
     stopped_in_flight: int = 0
 
-    async def job_behind(self, run: Run) -> dict[str, Any]:
+    async def job_behind(self, run: Run) -> JobOut:
         """The job of a run as the API shows it, for those who print what happens."""
         item = await self.world.store.get(job_key(run.job_id))
         assert item is not None, "jobs are never deleted"

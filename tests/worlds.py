@@ -52,6 +52,7 @@ from schedkit.roles.redriver import Redriver
 from schedkit.roles.retention import Retention
 from schedkit.roles.settling import Settled
 from schedkit.roles.workers import Workers
+from tests.documented import documented_client
 
 HORIZON_MS: Final = 60 * SECOND_MS  # as in the embedded profile
 FOREVER_MS: Final = 100 * 365 * DAY_MS
@@ -402,8 +403,7 @@ class Virtual:
         meter = meter or Meter(self.clock)
         vitals = Vitals("virtual", "memory only", self.clock.now(), lambda: self.not_ready, dict, meter.text)
         app = make_app(world, vitals, Workers(world, settled), self.access)
-        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700")
+        return documented_client(app)
 
     async def create(self, schedule: str | dict[str, Any], **fields: Any) -> dict[str, Any]:
         """Create a job over HTTP; a schedule given as text is a cron in UTC."""

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_type_hints
 from urllib.parse import unquote
 
 from fastapi import Depends, Request, Response
@@ -90,7 +91,20 @@ def needs(role: Role | None, kept: Kept | None = None) -> Callable[[F], F]:
 
 
 class Guarded(APIRoute):
-    """A route that lets in whom it declares, and keeps the audit record of what they do."""
+    """A route that lets in whom it declares, and keeps the audit record of what they do.
+
+    `shapes` is what its answers look like, by status: what the function is annotated to return, and each `model` of its
+    `responses`. They are for the document; no answer is checked against them.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.shapes: dict[int | str, Any] = {}
+        if (shape := _shape(endpoint)) is not None:
+            self.shapes[options.get("status_code") or 200] = shape
+            options["response_model"] = Any
+        responses = {status: dict(said) for status, said in (options.get("responses") or {}).items()}
+        self.shapes |= {status: said.pop("model") for status, said in responses.items() if "model" in said}
+        super().__init__(path, endpoint, **options | {"responses": responses})
 
     @property
     def need(self) -> Need:
@@ -166,6 +180,14 @@ class Guarded(APIRoute):
             address=address_of(request),
             given=unquote(request.headers.get("schedkit-reason", ""))[:MAX_GIVEN_CHARS] or None,
         )
+
+
+def _shape(endpoint: Callable[..., Any]) -> Any:
+    """What a route's JSON answers look like, from its annotation; None where they are no JSON."""
+    said = get_type_hints(endpoint, include_extras=True).get("return")
+    kinds = get_args(said) if isinstance(said, UnionType) else (said,)
+    shapes = tuple(kind for kind in kinds if kind not in (None, Response))
+    return Union[shapes] if shapes else None  # noqa: UP007 - as many as there are
 
 
 async def caller_of(request: Request) -> Caller:

@@ -1,4 +1,4 @@
-"""The door: one ASGI app over a world. Errors leave it as problem+json, and OpenAPI describes what comes in."""
+"""The door: one ASGI app over a world. Errors leave it as problem+json."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ from typing import Any, Final
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
-from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
 
 from schedkit import __version__
 from schedkit.api import audit, demo, dlq, jobs, keys, ops, runs, schedules, stream, workers
-from schedkit.api.access import Access, Auth, Guarded, Kept
-from schedkit.api.bodies import Body
+from schedkit.api.access import Access, Auth, Guarded
 from schedkit.api.docs_page import docs_page
 from schedkit.api.door import Door
+from schedkit.api.openapi import openapi
 from schedkit.api.ops import Vitals
-from schedkit.api.problems import MEDIA_TYPE, on_bug, on_http_exception, on_schedkit_error, problem, request_id_of
+from schedkit.api.problems import on_bug, on_http_exception, on_schedkit_error, problem, request_id_of
 from schedkit.api.requests import known_query
 from schedkit.api.stream import Following, Streams
 from schedkit.api.trail import Chains
@@ -65,7 +62,7 @@ def make_app(
     app.add_exception_handler(RequestValidationError, on_bad_parameter)
     app.add_exception_handler(Exception, on_bug)
     app.add_middleware(Door, chance=world.chance, loopback_only=access.auth is Auth.NONE)
-    app.openapi = lambda: openapi(app)  # type: ignore[method-assign]
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
     app.add_api_route("/docs", docs, include_in_schema=False)
     return app
 
@@ -96,74 +93,8 @@ async def on_bad_parameter(request: Request, error: Exception) -> JSONResponse:
     return problem(refusal, request_id_of(request))
 
 
-def openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's document, plus the bodies that our own strict reader takes, plus the shape of every refusal."""
+def document(app: FastAPI) -> dict[str, Any]:
+    """The app's OpenAPI document, made once."""
     if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, routes=app.routes, summary=app.summary)
-        bodies = [(route, *body) for route in app.state.routes if (body := _body(route))]
-        _, schemas = models_json_schema(
-            [(model, "validation") for _, model, _ in bodies], ref_template="#/components/schemas/{model}"
-        )
-        parts = document.setdefault("components", {}).setdefault("schemas", {})
-        parts |= schemas.get("$defs", {}) | {"Problem": PROBLEM}
-        for name in ("HTTPValidationError", "ValidationError"):
-            parts.pop(name, None)
-        for route, model, required in bodies:
-            for method in route.methods or ():
-                reference = {"$ref": f"#/components/schemas/{model.__name__}"}
-                document["paths"][route.path_format][method.lower()]["requestBody"] = {
-                    "required": required,
-                    "content": {"application/json": {"schema": reference}},
-                }
-        refusal = {
-            "description": "Refused",
-            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        }
-        for path in document["paths"].values():
-            for operation in path.values():
-                operation["responses"].pop("422", None)
-                operation["responses"]["4XX"] = operation["responses"]["5XX"] = refusal
-        parts_of_access = document["components"].setdefault("securitySchemes", {})
-        parts_of_access["key"] = {"type": "http", "scheme": "bearer", "description": "an API key, sk_…"}
-        for route in app.state.routes:
-            for method in route.methods or ():
-                _declare(document["paths"][route.path_format][method.lower()], route)
-        app.openapi_schema = document
+        app.openapi_schema = openapi(app, app.state.routes, app.state.access.auth)
     return app.openapi_schema
-
-
-def _declare(operation: dict[str, Any], route: Guarded) -> None:
-    """Say in an operation who may call it, and what the audit log calls it where it is kept."""
-    operation["security"] = [{"key": []}] if route.need.role is not None else []
-    operation["x-role"] = route.need.role.value if route.need.role is not None else None
-    if route.kept is not Kept.NEVER:
-        operation["x-audit"] = route.action
-
-
-PROBLEM: dict[str, Any] = {
-    "type": "object",
-    "title": "Problem",
-    "description": "RFC 9457, with a stable `reason`, why it is so, and how to fix it",
-    "required": ["type", "title", "status", "detail", "reason", "request_id"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "reason": {"type": "string", "enum": [reason.value for reason in Reason]},
-        "why": {"type": "string"},
-        "fix": {"type": "array", "items": {"type": "string"}},
-        "field": {"type": "string"},
-        "retry_after_seconds": {"type": "integer"},
-        "request_id": {"type": "string"},
-    },
-}
-
-
-def _body(route: APIRoute) -> tuple[type[Body], bool] | None:
-    """The model of a route's body, and whether there must be one."""
-    for dependency in route.dependant.dependencies:
-        body: tuple[type[Body], bool] | None = getattr(dependency.call, "__schedkit_body__", None)
-        if body is not None:
-            return body
-    return None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 
 from schedkit.api.access import CallerDep, Guarded, needs
 from schedkit.api.jobs_in import instant_in
 from schedkit.api.lists import listed
-from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, WorldDep
+from schedkit.api.ops_out import RecordOut, RecordsOut
+from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, When, WorldDep
 from schedkit.api.views import record_out
 from schedkit.model.access import Role
 from schedkit.model.audit import Recorded
@@ -32,13 +31,13 @@ async def list_audit(
     key_id: str | None = None,
     team_id: str | None = None,
     outcome: Recorded | None = None,
-    since: str | None = None,
-    until: str | None = None,
-) -> dict[str, Any]:
+    since: When = None,
+    until: When = None,
+) -> RecordsOut:
     """`resource` finds what a record names, and what a batch made."""
     first, last = instant_in(since, "since"), instant_in(until, "until")
 
-    def pick(item: Item) -> dict[str, Any] | None:
+    def pick(item: Item) -> RecordOut | None:
         matches = (
             action in (None, item["action"])
             and (resource in (None, item["resource"]) or resource in item.get("resources", ()))

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from schedkit.errors import InvalidInput, Reason
@@ -29,33 +29,59 @@ from schedkit.model.jobs import (
     RegionPolicy,
 )
 from schedkit.model.names import MAX_NAME_CHARS
-from schedkit.model.schedules import DayRule, GapPolicy, RepeatPolicy
+from schedkit.model.schedules import MAX_EXPRESSION_CHARS, DayRule, GapPolicy, RepeatPolicy
 from schedkit.model.time import DAY_MS, SECOND_MS
 
 MAX_BODY_BYTES: Final = 256 * 1_024
 MAX_LABELS: Final = 64
 MAX_HEADERS: Final = 64
+MAX_HEADER_CHARS: Final = 4_096
 MAX_GRACE_SECONDS: Final = 365 * DAY_MS // SECOND_MS
 MAX_EVERY_SECONDS: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
 MAX_KEY_SECONDS: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
 MAX_PREVIEW: Final = 1_000
 MAX_BATCH: Final = 500
-MAX_TASKS: Final = 50
-MAX_POLL_SECONDS: Final = 20
-MAX_EPOCH: Final = 2**53 - 1  # what every reader of JSON keeps exactly; restored stores count from their time in ms
 MAX_RUNS: Final = 1_000_000_000  # one a second for thirty years, and a number that every store can keep
 
 Model = TypeVar("Model", bound="Body")
 
+
+def _whole(value: Any) -> Any:
+    """5.0 is 5, as JSON schemas say."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE: Final = BeforeValidator(_whole)
 Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Count = Annotated[int, Field(strict=True, ge=1, le=MAX_RUNS)]
-Name = Annotated[str, Field(strict=True, max_length=MAX_NAME_CHARS)]
+Count = Annotated[int, Field(strict=True, ge=1, le=MAX_RUNS), WHOLE]
+Name = Annotated[str, Field(strict=True, max_length=MAX_NAME_CHARS, json_schema_extra={"minLength": 1})]
 Text = Annotated[str, Field(strict=True, max_length=1_024)]
+Labels = Annotated[dict[str, Text], Field(json_schema_extra={"maxProperties": MAX_LABELS})]
+HeaderValue = Annotated[str, Field(strict=True, json_schema_extra={"maxLength": MAX_HEADER_CHARS})]
+Zone = Annotated[str, Field(strict=True, json_schema_extra={"format": "iana-time-zone"})]
 QueueName = Annotated[str, Field(strict=True, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Manager = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_CHARS)]
 Label = Annotated[str, Field(strict=True, pattern=f"^{NAME_PATTERN}$", description="a-z, 0-9 and -")]
 KeyLife = Annotated[Seconds, Field(ge=1, le=MAX_KEY_SECONDS)]
-Time = Annotated[str, Field(strict=True, max_length=64, description="RFC 3339, with Z or an offset")]
+Time = Annotated[
+    str,
+    Field(
+        strict=True,
+        max_length=64,
+        description="RFC 3339, with Z or an offset",
+        json_schema_extra={"format": "date-time"},
+    ),
+]
+
+
+def _not_null(schema: dict[str, Any]) -> None:
+    """In the document: a field of a patch that may be left out, but not taken away."""
+    del schema["default"]
+    (kind,) = (kind for kind in schema.pop("anyOf") if kind != {"type": "null"})
+    schema |= kind
+
+
+KEEP: Final[Any] = Field(default=None, json_schema_extra=_not_null)
 
 
 class Body(BaseModel):
@@ -66,8 +92,8 @@ class OnceBody(Body):
     """One instant: with an offset or Z, or a wall time in `time_zone`."""
 
     type: Literal["ONCE"]
-    run_at: Annotated[str, Field(strict=True, max_length=64)]
-    time_zone: Text | None = None
+    run_at: Annotated[str, Field(strict=True, max_length=64, json_schema_extra={"format": "rfc3339-or-local"})]
+    time_zone: Zone | None = None
     dst_gap_policy: GapPolicy = GapPolicy.FIRST_VALID
     dst_overlap_policy: RepeatPolicy = RepeatPolicy.FIRST
 
@@ -76,8 +102,8 @@ class CronBody(Body):
     """A Unix cron expression of five fields, or a macro, read on the wall clock of `time_zone`."""
 
     type: Literal["CRON"]
-    cron: Annotated[str, Field(strict=True)]
-    time_zone: Annotated[str, Field(strict=True)] = "UTC"
+    cron: Annotated[str, Field(strict=True, json_schema_extra={"format": "cron", "maxLength": MAX_EXPRESSION_CHARS})]
+    time_zone: Zone = "UTC"
     dst_gap_policy: GapPolicy = GapPolicy.FIRST_VALID
     dst_overlap_policy: RepeatPolicy = RepeatPolicy.FIRST
     day_rule: DayRule = DayRule.OR
@@ -110,12 +136,12 @@ class TargetBody(Body):
     """Where the call goes: `url`, or the `target_id` of a registered target with a `path` under it."""
 
     type: Literal["HTTP"] = "HTTP"
-    url: Annotated[str, Field(strict=True)] | None = None
+    url: Annotated[str, Field(strict=True, json_schema_extra={"format": "uri"})] | None = None
     target_id: Text | None = None
     path: Annotated[str, Field(strict=True, max_length=1_024, pattern=r"^(/[!-~]*)?$")] = ""
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "POST"
     timeout_seconds: Annotated[Seconds, Field(ge=1, le=MAX_TIMEOUT_MS / SECOND_MS)] = 30
-    headers: dict[str, Annotated[str, Field(strict=True)]] = {}
+    headers: Annotated[dict[str, HeaderValue], Field(json_schema_extra={"maxProperties": MAX_HEADERS})] = {}
     auth: AuthBody | None = None
 
 
@@ -146,7 +172,7 @@ AnyTargetBody = Annotated[
 
 
 class RetryPolicyBody(Body):
-    max_attempts: Annotated[int, Field(strict=True, ge=1, le=MAX_ATTEMPTS)] = 5
+    max_attempts: Annotated[int, Field(strict=True, ge=1, le=MAX_ATTEMPTS), WHOLE] = 5
     initial_backoff_seconds: Annotated[Seconds, Field(ge=0, le=MAX_BACKOFF_MS / SECOND_MS)] = 10
     max_backoff_seconds: Annotated[Seconds, Field(ge=0, le=MAX_BACKOFF_MS / SECOND_MS)] = 600
 
@@ -158,16 +184,16 @@ class JobCreate(Body):
     name: Name | None = None
     description: Text | None = None
     priority: Priority = Priority.DEFAULT
-    dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS)] = 0
+    dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS), WHOLE] = 0
     retry_policy: RetryPolicyBody = RetryPolicyBody()
     misfire_policy: MisfirePolicy = MisfirePolicy.RUN_ONCE
-    misfire_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_GRACE_SECONDS)] = 60
+    misfire_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_GRACE_SECONDS), WHOLE] = 60
     overlap_policy: OverlapPolicy = OverlapPolicy.ALLOW
     delivery: Delivery = Delivery.AT_LEAST_ONCE
     region_policy: RegionPolicy = RegionPolicy.HOME_ASYNC
-    labels: dict[str, Text] = {}
+    labels: Labels = {}
     max_runs: Count | None = None
-    expires_after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_GRACE_SECONDS)] | None = None
+    expires_after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_GRACE_SECONDS), WHOLE] | None = None
     paused: Annotated[bool, Field(strict=True)] = False
     managed_by: Manager | None = None
     applied_version: Count | None = None
@@ -197,22 +223,24 @@ AnyTargetPatch = Annotated[
 class JobPatch(Body):
     """Only what is given changes. A schedule is given whole; `null` takes a value away where there may be none."""
 
-    schedule: ScheduleBody | None = None
-    target: AnyTargetPatch | None = None
+    schedule: ScheduleBody | None = KEEP
+    target: AnyTargetPatch | None = KEEP
     payload: Any = None
     name: Name | None = None
     description: Text | None = None
-    priority: Priority | None = None
-    dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS)] | None = None
-    retry_policy: RetryPolicyBody | None = None
-    misfire_policy: MisfirePolicy | None = None
-    misfire_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_GRACE_SECONDS)] | None = None
-    overlap_policy: OverlapPolicy | None = None
-    delivery: Delivery | None = None
-    region_policy: RegionPolicy | None = None
-    labels: dict[str, Text] | None = None
+    priority: Priority | None = KEEP
+    dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS), WHOLE] | None = (
+        KEEP
+    )
+    retry_policy: RetryPolicyBody | None = KEEP
+    misfire_policy: MisfirePolicy | None = KEEP
+    misfire_grace_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_GRACE_SECONDS), WHOLE] | None = KEEP
+    overlap_policy: OverlapPolicy | None = KEEP
+    delivery: Delivery | None = KEEP
+    region_policy: RegionPolicy | None = KEEP
+    labels: Labels | None = None
     max_runs: Count | None = None
-    expires_after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_GRACE_SECONDS)] | None = None
+    expires_after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_GRACE_SECONDS), WHOLE] | None = None
     managed_by: Manager | None = None
     applied_version: Count | None = None
 
@@ -229,60 +257,6 @@ class ResumeBody(Body):
 class TriggerBody(Body):
     payload: Any = None
     as_of: Time | None = None
-
-
-Epoch = Annotated[int, Field(strict=True, ge=1, le=MAX_EPOCH, description="as it was handed out with the run")]
-RunId = Annotated[str, Field(strict=True, max_length=256)]
-
-
-class PollBody(Body):
-    """`worker_id` names the process that asks, the same at each poll; `max_tasks` is how many it has room for."""
-
-    worker_id: Annotated[str, Field(strict=True, min_length=1, max_length=128, pattern=r"^[!-~]+$")]
-    wait_seconds: Annotated[Seconds, Field(ge=0, le=MAX_POLL_SECONDS)] = 0
-    max_tasks: Annotated[int, Field(strict=True, ge=1, le=MAX_TASKS)] | None = None
-
-
-class HeartbeatBody(Body):
-    """`progress` is kept for whoever goes on with the run, 4 KiB at most; without it, what was said last stands."""
-
-    epoch: Epoch
-    progress: Any = None
-
-
-class CompleteBody(Body):
-    """How it ended. 4 KiB of `result` are kept. FAILED, where `retryable`, is tried again as the retry policy says."""
-
-    epoch: Epoch
-    outcome: Literal["SUCCEEDED", "FAILED", "CANCELLED"]
-    result: Any = None
-    error: Annotated[str, Field(strict=True)] | None = None
-    retryable: Annotated[bool, Field(strict=True)] = True
-    retry_after_seconds: Annotated[Seconds, Field(ge=0, le=MAX_BACKOFF_MS / SECOND_MS)] = 0
-
-
-class ReleaseBody(Body):
-    epoch: Epoch
-
-
-class HeartbeatEntry(HeartbeatBody):
-    run_id: RunId
-
-
-class CompleteEntry(CompleteBody):
-    run_id: RunId
-
-
-class BatchHeartbeat(Body):
-    """Up to 50; each entry is a heartbeat with its `run_id`."""
-
-    heartbeats: Annotated[list[Any], Field(min_length=1, max_length=MAX_TASKS)]
-
-
-class BatchComplete(Body):
-    """Up to 50; each entry is a completion with its `run_id`."""
-
-    completions: Annotated[list[Any], Field(min_length=1, max_length=MAX_TASKS)]
 
 
 class KeyCreate(Body):
@@ -304,9 +278,9 @@ class KeyRotate(Body):
 class PreviewBody(Body):
     schedule: ScheduleBody
     after: Time | None = None
-    count: Annotated[int, Field(strict=True, ge=1, le=MAX_PREVIEW)] = 5
+    count: Annotated[int, Field(strict=True, ge=1, le=MAX_PREVIEW), WHOLE] = 5
     job_id: Text | None = None
-    dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS)] = 0
+    dispatch_window_seconds: Annotated[int, Field(strict=True, ge=0, le=MAX_WINDOW_MS // SECOND_MS), WHOLE] = 0
 
 
 _FIELD_REASONS: Final = {

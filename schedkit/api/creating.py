@@ -7,6 +7,7 @@ from typing import Final
 from schedkit.api import bodies, strict_json
 from schedkit.api.jobs_in import job_in
 from schedkit.api.lookup import job_by_id
+from schedkit.api.requests import MAX_KEY_CHARS
 from schedkit.api.target_auth import own_secrets
 from schedkit.engine.when import advance
 from schedkit.errors import Conflict, InvalidInput, Reason, Unprocessable
@@ -17,7 +18,6 @@ from schedkit.model.time import Instant
 from schedkit.model.writes import Applied, Item, Write
 from schedkit.ports import World
 
-MAX_KEY_CHARS: Final = 255
 ID_CHANCE_BYTES: Final = 10
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, cast
 
+from schedkit.api.dead_out import DeadGroupOut, DeadGroupsOut, PlanOut, SpanOut
 from schedkit.api.lookup import job_by_id
 from schedkit.api.views import time_out
 from schedkit.engine.failure import redrive as redriving
@@ -72,11 +73,11 @@ class Span:
         self.newest = failed_at if self.newest is None else max(self.newest, failed_at)
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> SpanOut:
         return {"count": self.count, "oldest": time_out(self.oldest), "newest": time_out(self.newest)}
 
 
-async def grouped(world: World, caller: Caller, wanted: DeadFilter, by: Sequence[str]) -> dict[str, Any]:
+async def grouped(world: World, caller: Caller, wanted: DeadFilter, by: Sequence[str]) -> DeadGroupsOut:
     """Counts of what has the same target, job, reason or error; the largest group first."""
     groups: dict[tuple[tuple[str, str | None], ...], Span] = {}
     counted = 0
@@ -86,7 +87,7 @@ async def grouped(world: World, caller: Caller, wanted: DeadFilter, by: Sequence
         if counted >= MOST_COUNTED:
             break
     ordered = sorted(groups.items(), key=lambda found: (-found[1].count, repr(found[0])))
-    items = [dict(names) | span.document for names, span in ordered]
+    items = [cast(DeadGroupOut, {**dict(names), **span.document}) for names, span in ordered]
     return {"items": items, "counted": counted, "complete": counted < MOST_COUNTED}
 
 
@@ -106,12 +107,13 @@ class Plan:
         self.unknown += run.status is RunStatus.UNKNOWN
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> PlanOut:
         span = self.fit.document
         causes = sorted(self.causes.items(), key=lambda found: (-found[1], found[0]))[:MOST_CAUSES]
         return {
-            "total": span.pop("count"),
-            **span,
+            "total": span["count"],
+            "oldest": span["oldest"],
+            "newest": span["newest"],
             "causes": [{"error": error, "count": count} for error, count in causes],
             "unknown": self.unknown,
             "skipped": dict(sorted(self.skipped.items())),

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from schedkit.api.bodies import Body, Text, Time
+from schedkit.api.bodies import WHOLE, Body, Text, Time
 from schedkit.api.jobs_in import instant_in
 from schedkit.api.lookup import find_job
 from schedkit.errors import InvalidInput, NotAllowed, Reason
@@ -17,7 +17,7 @@ from schedkit.ports import World
 
 MOST: Final = 1_000_000_000
 
-Most = Annotated[int, Field(strict=True, ge=1, le=MOST)]
+Most = Annotated[int, Field(strict=True, ge=1, le=MOST), WHOLE]
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -37,8 +37,8 @@ class RedriveBody(Body):
     """Start dead letters again: oldest first, at most `max_per_second`, the first `canary` of them by themselves."""
 
     filter: DeadFilterBody
-    max_per_second: Annotated[int, Field(strict=True, ge=1, le=MAX_PER_SECOND)] = DEFAULT_PER_SECOND
-    canary: Annotated[int, Field(strict=True, ge=0, le=MAX_CANARY)] = 0
+    max_per_second: Annotated[int, Field(strict=True, ge=1, le=MAX_PER_SECOND), WHOLE] = DEFAULT_PER_SECOND
+    canary: Annotated[int, Field(strict=True, ge=0, le=MAX_CANARY), WHOLE] = 0
     goes_on: Flag = False
     include_unknown: Flag = False
     limit: Most | None = None

@@ -5,14 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 
 from schedkit.api import dead, strict_json
 from schedkit.api.access import CallerDep, Guarded, Kept, needs
 from schedkit.api.dead_in import DropBody, RedriveBody, filter_in, filter_of
+from schedkit.api.dead_out import (
+    DeadGroupsOut,
+    DeadLetterOut,
+    DeadLettersOut,
+    DeadRunOut,
+    DroppedOut,
+    RedriveOut,
+    RedrivePlanOut,
+    RedrivesOut,
+)
 from schedkit.api.lists import listed
 from schedkit.api.lookup import find_redrive, find_run
-from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, WorldDep, body_of
+from schedkit.api.problems import refuses
+from schedkit.api.requests import (
+    DEFAULT_LIMIT,
+    IDEMPOTENT,
+    LOCATION,
+    Cursor,
+    IdempotencyKey,
+    Limit,
+    When,
+    WorldDep,
+    body_of,
+)
 from schedkit.api.views import dead_letter_out, redrive_out, run_out
 from schedkit.engine.failure import redrive as redriving
 from schedkit.errors import InvalidInput, NotFound, Reason, Unprocessable
@@ -25,14 +46,17 @@ from schedkit.model.writes import Absent, Applied, Item, Write
 from schedkit.ports import Page, World
 
 ID_CHANCE_BYTES: Final = 10
-MAX_KEY_CHARS: Final = 255
 
 router = APIRouter(prefix="/v1", tags=["dead letters"], route_class=Guarded)
 
-Key = Annotated[str | None, Header(alias="Idempotency-Key")]
+GROUPED: Final[dict[str, Any]] = {"pattern": "^({0})(,({0}))*$".format("|".join(dead.GROUPS))}
+BEGUN: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"model": RedrivePlanOut, "description": "With `dry_run`: what it would do"},
+    202: {"model": RedriveOut, "headers": LOCATION | IDEMPOTENT},
+}
 
 
-@router.get("/dlq", summary="Dead letters, newest first, or counted by group")
+@router.get("/dlq", summary="Dead letters, newest first, or counted by group", responses=refuses(404))
 @needs(Role.VIEWER)
 async def list_dead(
     world: WorldDep,
@@ -43,11 +67,11 @@ async def list_dead(
     job: str | None = None,
     job_id: str | None = None,
     reason: str | None = None,
-    failed_after: str | None = None,
-    failed_before: str | None = None,
+    failed_after: When = None,
+    failed_before: When = None,
     status: Annotated[list[RunStatus] | None, Query()] = None,
-    group_by: Annotated[str | None, Query(description="of target, job, reason, error; with commas")] = None,
-) -> dict[str, Any]:
+    group_by: Annotated[str | None, Query(description="with commas between", json_schema_extra=GROUPED)] = None,
+) -> DeadLettersOut | DeadGroupsOut:
     wanted = await filter_in(
         world,
         caller,
@@ -60,7 +84,7 @@ async def list_dead(
     if group_by is not None:
         return await dead.grouped(world, caller, wanted, _groups(group_by))
 
-    def pick(item: Item) -> dict[str, Any] | None:
+    def pick(item: Item) -> DeadLetterOut | None:
         run = run_of(item)
         return dead_letter_out(run) if wanted.keeps(run) and (not status or run.status in status) else None
 
@@ -90,7 +114,7 @@ def _groups(text: str) -> list[str]:
 
 @router.get("/dlq/{run_id}", summary="One dead letter with each attempt")
 @needs(Role.VIEWER)
-async def get_dead(world: WorldDep, caller: CallerDep, run_id: str) -> dict[str, Any]:
+async def get_dead(world: WorldDep, caller: CallerDep, run_id: str) -> DeadRunOut:
     run = await find_run(world, caller, run_id)
     if not redriving.dead(run):
         raise NotFound(
@@ -99,25 +123,43 @@ async def get_dead(world: WorldDep, caller: CallerDep, run_id: str) -> dict[str,
             field="run_id",
             fix=(f"schedkit run show {run_id}", "schedkit dlq list"),
         )
-    return dead_letter_out(run) | run_out(run)
+    letter = dead_letter_out(run)
+    return {
+        **run_out(run),
+        "error": letter["error"],
+        "http_status": letter["http_status"],
+        "attempts_made": letter["attempts_made"],
+        "failed_at": letter["failed_at"],
+    }
 
 
-@router.post("/dlq:redrive", status_code=202, summary="Start dead letters again, at a capped rate")
+@router.post(
+    "/dlq:redrive",
+    status_code=202,
+    summary="Start dead letters again, at a capped rate",
+    responses=BEGUN | refuses(404, 422),
+)
 @needs(Role.OPERATOR)
 async def redrive_dead(
     world: WorldDep,
     caller: CallerDep,
     response: Response,
     body: Annotated[Any, Depends(body_of(RedriveBody))],
-    idempotency_key: Key = None,
-) -> dict[str, Any]:
+    idempotency_key: IdempotencyKey = None,
+) -> RedriveOut | RedrivePlanOut:
     """The redrive that was begun, or with `dry_run` what it would do. One Idempotency-Key begins one redrive."""
     wanted = await filter_of(world, caller, body.filter)
     plan = await dead.planned(world, caller, wanted, limit=body.limit, include_unknown=body.include_unknown)
     if body.dry_run:
         response.status_code = 200
-        asked = {name: getattr(body, name) for name in ("max_per_second", "canary", "include_unknown", "limit")}
-        return plan.document | asked | {"seconds": dead.seconds_for(plan.fit.count, body.max_per_second)}
+        return {
+            **plan.document,
+            "max_per_second": body.max_per_second,
+            "canary": body.canary,
+            "include_unknown": body.include_unknown,
+            "limit": body.limit,
+            "seconds": dead.seconds_for(plan.fit.count, body.max_per_second),
+        }
     now = world.clock.now()
     fresh = Redrive(
         redrive_id=new_redrive_id(now, world.chance.bytes(ID_CHANCE_BYTES)),
@@ -143,13 +185,10 @@ async def redrive_dead(
 async def _begun(
     world: World, caller: Caller, fresh: Redrive, body: RedriveBody, key: str | None
 ) -> tuple[Redrive, bool]:
-    """(the redrive, whether this key had begun it before). Raises InvalidInput, Unprocessable."""
+    """(the redrive, whether this key had begun it before). Raises Unprocessable."""
     if key is None:
         await world.commit(redriving.plan(fresh))
         return fresh, False
-    if not (0 < len(key) <= MAX_KEY_CHARS and key.isprintable()):
-        said = f"an Idempotency-Key has 1 to {MAX_KEY_CHARS} printable characters"
-        raise InvalidInput(Reason.INVALID_ARGUMENT, said, field="Idempotency-Key")
     meaning = body.model_dump(mode="json") | {"team_id": fresh.filter.team_id}  # an admin's body means more
     digest = strict_json.digest(strict_json.canonical(meaning))
     place = redrive_request_key(caller.tenant_id, caller.team_id, key)
@@ -170,11 +209,9 @@ async def _begun(
     return redrive_of(before), True
 
 
-@router.post("/dlq:drop", summary="Give dead letters up; they stay in the history")
+@router.post("/dlq:drop", summary="Give dead letters up; they stay in the history", responses=refuses(404))
 @needs(Role.OPERATOR, Kept.AFTERWARDS)
-async def drop_dead(
-    world: WorldDep, caller: CallerDep, body: Annotated[Any, Depends(body_of(DropBody))]
-) -> dict[str, Any]:
+async def drop_dead(world: WorldDep, caller: CallerDep, body: Annotated[Any, Depends(body_of(DropBody))]) -> DroppedOut:
     wanted = await filter_of(world, caller, body.filter)
     if body.dry_run:
         plan = await dead.planned(world, caller, wanted, limit=body.limit, include_unknown=True)
@@ -197,8 +234,8 @@ async def list_redrives(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     state: Annotated[list[RedriveState] | None, Query()] = None,
-) -> dict[str, Any]:
-    def pick(item: Item) -> dict[str, Any] | None:
+) -> RedrivesOut:
+    def pick(item: Item) -> RedriveOut | None:
         found = redrive_of(item)
         matches = caller.reaches(found.filter.team_id) and (not state or found.state in state)
         return redrive_out(found) if matches else None
@@ -213,43 +250,45 @@ async def list_redrives(
 
 @router.get("/redrives/{redrive_id}", summary="How far a redrive has come")
 @needs(Role.VIEWER)
-async def get_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+async def get_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
     return redrive_out(await find_redrive(world, caller, redrive_id))
 
 
-@router.post("/redrives/{redrive_id}:pause", summary="Start nothing more until it is resumed")
+@router.post("/redrives/{redrive_id}:pause", summary="Start nothing more until it is resumed", responses=refuses(409))
 @needs(Role.OPERATOR)
-async def pause_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+async def pause_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
     return await _moved(world, caller, redrive_id, redriving.pause)
 
 
-@router.post("/redrives/{redrive_id}:resume", summary="Go on after a pause")
+@router.post("/redrives/{redrive_id}:resume", summary="Go on after a pause", responses=refuses(409))
 @needs(Role.OPERATOR)
-async def resume_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+async def resume_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
     return await _moved(world, caller, redrive_id, redriving.resume)
 
 
-@router.post("/redrives/{redrive_id}:continue", summary="Yes to the rest, after the canary")
+@router.post("/redrives/{redrive_id}:continue", summary="Yes to the rest, after the canary", responses=refuses(409))
 @needs(Role.OPERATOR)
-async def continue_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+async def continue_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
     return await _moved(world, caller, redrive_id, redriving.proceed)
 
 
-@router.post("/redrives/{redrive_id}:stop", summary="End it; the rest stays among the dead letters")
+@router.post(
+    "/redrives/{redrive_id}:stop", summary="End it; the rest stays among the dead letters", responses=refuses(409)
+)
 @needs(Role.OPERATOR)
-async def stop_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+async def stop_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
     return await _moved(world, caller, redrive_id, redriving.stop)
 
 
-@router.delete("/redrives/{redrive_id}", summary="The same as :stop")
+@router.delete("/redrives/{redrive_id}", summary="The same as :stop", responses=refuses(409))
 @needs(Role.OPERATOR)
-async def delete_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> dict[str, Any]:
+async def delete_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
     return await _moved(world, caller, redrive_id, redriving.stop)
 
 
 async def _moved(
     world: World, caller: Caller, redrive_id: str, verb: Callable[[Redrive, Instant], Write | None]
-) -> dict[str, Any]:
+) -> RedriveOut:
     """The verb is done to the redrive as it stands; whoever carries it out writes often, so it may take some tries."""
     while True:
         found = await find_redrive(world, caller, redrive_id)

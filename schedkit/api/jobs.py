@@ -7,25 +7,32 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from pydantic import Field
 
 from schedkit.api import bodies, strict_json
 from schedkit.api.access import CallerDep, Guarded, Kept, needs
 from schedkit.api.creating import create, name_for
 from schedkit.api.jobs_in import instant_in, job_changed, payload_in
+from schedkit.api.jobs_out import BatchCreatedOut, CreatedOut, JobOut, JobsOut, NextOut
 from schedkit.api.lists import listed
 from schedkit.api.lookup import find_job
-from schedkit.api.problems import problem, request_id_of
+from schedkit.api.problems import problem, refuses, request_id_of
 from schedkit.api.requests import (
     DEFAULT_LIMIT,
+    IDEMPOTENT,
+    LOCATION,
     Cursor,
+    IdempotencyKey,
     Limit,
+    When,
     WorldDep,
     body_of,
 )
 from schedkit.api.runs import list_runs_of, recent_runs
+from schedkit.api.runs_out import RunOut, RunsOut
 from schedkit.api.schedules import upcoming
 from schedkit.api.target_auth import own_secrets
-from schedkit.api.views import job_out, occurrence_out, run_out
+from schedkit.api.views import job_out, next_run, occurrence_out, run_out
 from schedkit.engine.when import operate
 from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.who import cancel as cancelling
@@ -45,7 +52,15 @@ OPEN_RUNS_LOOKED_AT: Final = 500  # a cancel looks this far back for runs that w
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=Guarded)
 batch_router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Guarded)
 
-IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key")]
+REPLAYED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "model": JobOut,
+        "description": "It was made before, under this Idempotency-Key",
+        "headers": LOCATION | IDEMPOTENT,
+    },
+    201: {"headers": LOCATION},
+}
+LabelIs = Annotated[str, Field(json_schema_extra={"pattern": "^[^=]+="})]
 IfMatch = Annotated[str | None, Header(alias="If-Match")]
 
 
@@ -53,10 +68,10 @@ IfMatch = Annotated[str | None, Header(alias="If-Match")]
 @needs(Role.OPERATOR, Kept.AFTERWARDS)
 async def batch_create(
     request: Request, world: WorldDep, caller: CallerDep, body: Annotated[Any, Depends(body_of(bodies.BatchCreate))]
-) -> dict[str, Any]:
+) -> BatchCreatedOut:
     request_id = request_id_of(request)
 
-    async def one(entry: Any) -> dict[str, Any]:
+    async def one(entry: Any) -> CreatedOut:
         try:
             given = dict(entry) if isinstance(entry, dict) else entry
             key = given.pop("idempotency_key", None) if isinstance(given, dict) else None
@@ -75,7 +90,7 @@ async def batch_create(
     return {"results": [await task for task in tasks]}
 
 
-@router.post("", status_code=201, summary="Create a job")
+@router.post("", status_code=201, summary="Create a job", responses=REPLAYED | refuses(404, 409, 422))
 @needs(Role.OPERATOR)
 async def create_job(
     world: WorldDep,
@@ -83,7 +98,7 @@ async def create_job(
     response: Response,
     body: Annotated[Any, Depends(body_of(bodies.JobCreate))],
     idempotency_key: IdempotencyKey = None,
-) -> dict[str, Any]:
+) -> JobOut:
     job, replayed = await create(world, caller, body, idempotency_key)
     if replayed:
         response.status_code = 200
@@ -100,17 +115,17 @@ async def list_jobs(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     status: Annotated[list[JobStatus] | None, Query()] = None,
-    label: Annotated[list[str] | None, Query(description="k=v")] = None,
+    label: Annotated[list[LabelIs] | None, Query(description="k=v")] = None,
     name_prefix: str = "",
     target_id: str | None = None,
     task_queue: str | None = None,
-    due_before: str | None = None,
+    due_before: When = None,
     managed_by: str | None = None,
-) -> dict[str, Any]:
+) -> JobsOut:
     labels = dict(_label(text) for text in label or ())
     before = instant_in(due_before, "due_before")
 
-    def pick(item: Item) -> dict[str, Any] | None:
+    def pick(item: Item) -> JobOut | None:
         job = job_of(item)
         matches = (
             caller.sees(job.tenant_id, job.team_id)
@@ -119,7 +134,7 @@ async def list_jobs(
             and (job.name or "").startswith(name_prefix)
             and (target_id is None or target_id_of(job.target) == target_id)
             and (task_queue is None or task_queue_of(job.target) == task_queue)
-            and (before is None or (job.next_run_at is not None and job.next_run_at < before))
+            and (before is None or ((at := next_run(job)) is not None and at < before))
             and (managed_by is None or job.managed_by == managed_by)
         )
         return job_out(job, world.registered) if matches else None
@@ -133,7 +148,7 @@ async def list_jobs(
     return {"items": items, "next_cursor": next_cursor}
 
 
-@router.post("/{ref}:pause", summary="Stop future runs, keep the job")
+@router.post("/{ref}:pause", summary="Stop future runs, keep the job", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def pause_job(
     world: WorldDep,
@@ -141,7 +156,7 @@ async def pause_job(
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.PauseBody, optional=True))],
     if_match: IfMatch = None,
-) -> dict[str, Any]:
+) -> JobOut:
     until = instant_in(body.until, "until")
     if until is not None and until <= world.clock.now():
         raise InvalidInput(Reason.INVALID_ARGUMENT, f"until: {body.until} has passed", field="until")
@@ -152,7 +167,7 @@ async def pause_job(
     return job_out(await find_job(world, caller, job.job_id), world.registered)
 
 
-@router.post("/{ref}:resume", summary="Start again; say what happens to missed runs")
+@router.post("/{ref}:resume", summary="Start again; say what happens to missed runs", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def resume_job(
     world: WorldDep,
@@ -160,7 +175,7 @@ async def resume_job(
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.ResumeBody, optional=True))],
     if_match: IfMatch = None,
-) -> dict[str, Any]:
+) -> JobOut:
     async for job in _attempts(world, caller, ref):
         _require_version(job, if_match)
         if job.status is not JobStatus.PAUSED:
@@ -170,14 +185,14 @@ async def resume_job(
     return job_out(await find_job(world, caller, job.job_id), world.registered)
 
 
-@router.post("/{ref}:trigger", summary="Run once now, outside the schedule")
+@router.post("/{ref}:trigger", summary="Run once now, outside the schedule", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def trigger_job(
     world: WorldDep,
     caller: CallerDep,
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.TriggerBody, optional=True))],
-) -> dict[str, Any]:
+) -> RunOut:
     payload = payload_in(body.payload) if "payload" in body.model_fields_set else None
     as_of = instant_in(body.as_of, "as_of")
     if as_of is not None and as_of > world.clock.now():
@@ -217,9 +232,9 @@ async def job_runs(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     status: Annotated[list[RunStatus] | None, Query()] = None,
-    since: str | None = None,
-    until: str | None = None,
-) -> dict[str, Any]:
+    since: When = None,
+    until: When = None,
+) -> RunsOut:
     job = await find_job(world, caller, ref)
     return await list_runs_of(world, job, limit, cursor, status, since, until)
 
@@ -228,7 +243,7 @@ async def job_runs(
 @needs(Role.VIEWER)
 async def job_next(
     world: WorldDep, caller: CallerDep, ref: str, count: Annotated[int, Query(ge=1, le=bodies.MAX_PREVIEW)] = 5
-) -> dict[str, Any]:
+) -> NextOut:
     job = await find_job(world, caller, ref)
     if job.max_runs is not None:
         count = min(count, job.max_runs - job.run_count)
@@ -240,12 +255,12 @@ async def job_next(
 
 @router.get("/{ref}", summary="One job with its last ten runs")
 @needs(Role.VIEWER)
-async def get_job(world: WorldDep, caller: CallerDep, ref: str) -> dict[str, Any]:
+async def get_job(world: WorldDep, caller: CallerDep, ref: str) -> JobOut:
     job = await find_job(world, caller, ref)
-    return job_out(job, world.registered) | {"recent_runs": await recent_runs(world, job)}
+    return {**job_out(job, world.registered), "recent_runs": await recent_runs(world, job)}
 
 
-@router.patch("/{ref}", summary="Change the given fields")
+@router.patch("/{ref}", summary="Change the given fields", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def edit_job(
     world: WorldDep,
@@ -253,7 +268,7 @@ async def edit_job(
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.JobPatch))],
     if_match: IfMatch = None,
-) -> dict[str, Any]:
+) -> JobOut:
     async for job in _attempts(world, caller, ref):
         _require_version(job, if_match)
         wanted = job_changed(job, body, world, world.clock.now())
@@ -274,7 +289,7 @@ async def edit_job(
     return job_out(await find_job(world, caller, job.job_id), world.registered)
 
 
-@router.delete("/{ref}", summary="Cancel for good")
+@router.delete("/{ref}", summary="Cancel for good", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def cancel_job(
     world: WorldDep,
@@ -282,7 +297,7 @@ async def cancel_job(
     ref: str,
     running: Annotated[str, Query(pattern="^(keep|cancel)$")] = "keep",
     if_match: IfMatch = None,
-) -> dict[str, Any]:
+) -> JobOut:
     """Nothing that was not claimed yet will run; a run in progress ends as it ends, unless `running=cancel`."""
     job = await find_job(world, caller, ref)
     while not job.status.ended:

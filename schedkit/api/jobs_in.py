@@ -20,7 +20,6 @@ from schedkit.model.schedules import Cron, Interval, Once, Schedule
 from schedkit.model.time import MAX_INSTANT, SECOND_MS, Instant, parse_rfc3339
 from schedkit.ports import World
 
-MAX_HEADER_CHARS: Final = 4_096
 RESERVED_HEADERS: Final = frozenset({
     "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive", "proxy-authorization",
     "proxy-connection", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade", "webhook-id",
@@ -267,7 +266,7 @@ def headers_in(headers: Mapping[str, str]) -> None:
             raise _header(name, f"{name!r} is not a header name")
         if name.lower() in RESERVED_HEADERS:
             raise _header(name, f"{name} is set by schedkit itself")
-        if len(value) > MAX_HEADER_CHARS or not _HEADER_VALUE.fullmatch(value):
+        if len(value) > bodies.MAX_HEADER_CHARS or not _HEADER_VALUE.fullmatch(value):
             raise _header(name, f"the value of {name} has characters that a header cannot carry, or too many")
 
 

@@ -12,7 +12,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from schedkit.api import bodies
 from schedkit.api.access import CallerDep, Guarded, Keyring, access_of, needs
 from schedkit.api.lists import listed
-from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, WorldDep, body_of
+from schedkit.api.ops_out import KeyOut, KeysOut, NewKeyOut, RotatedKeyOut, WhoamiOut
+from schedkit.api.problems import refuses
+from schedkit.api.requests import DEFAULT_LIMIT, LOCATION, Cursor, Limit, WorldDep, body_of
 from schedkit.api.views import key_out, time_out
 from schedkit.engine import keyring as keys
 from schedkit.errors import Conflict, NotAllowed, NotFound, Reason
@@ -28,10 +30,11 @@ from schedkit.model.access import (
     new_key_id,
 )
 from schedkit.model.keys import Index, api_key_key, holder_key, keys_listing
-from schedkit.model.time import SECOND_MS, Instant
+from schedkit.model.time import SECOND_MS, Instant, rfc3339
 from schedkit.model.writes import Applied, Item, Write
 from schedkit.ports import Page, World
 
+MADE: Final[dict[int | str, dict[str, Any]]] = {201: {"headers": LOCATION}}
 NOT_STORED: Final = {"Cache-Control": "no-store"}
 
 router = APIRouter(prefix="/v1", tags=["keys"], route_class=Guarded)
@@ -52,7 +55,7 @@ KeyringDep = Annotated[Keyring, Depends(keyring_of)]
 
 @router.get("/whoami", summary="Who you are to this server")
 @needs(Role.VIEWER)
-async def whoami(request: Request, world: WorldDep, caller: CallerDep) -> dict[str, Any]:
+async def whoami(request: Request, world: WorldDep, caller: CallerDep) -> WhoamiOut:
     item = await world.store.get(api_key_key(caller.key_id)) if caller.key_id is not None else None
     key = key_of(item) if item is not None else None
     return {
@@ -66,7 +69,9 @@ async def whoami(request: Request, world: WorldDep, caller: CallerDep) -> dict[s
     }
 
 
-@router.post("/keys", status_code=201, summary="Make a key; its secret is in this answer only")
+@router.post(
+    "/keys", status_code=201, summary="Make a key; its secret is in this answer only", responses=MADE | refuses(409)
+)
 @needs(Role.ADMIN)
 async def create_key(
     world: WorldDep,
@@ -74,12 +79,12 @@ async def create_key(
     keyring: KeyringDep,
     response: Response,
     body: Annotated[Any, Depends(body_of(bodies.KeyCreate))],
-) -> dict[str, Any]:
+) -> NewKeyOut:
     """Two live keys may have one name, and then they have one team and one role."""
     until = _until(body.expires_in_seconds, world.clock.now())
     key, secret = await make_key(world, keyring, caller, body.name, body.team_id or caller.team_id, body.role, until)
     response.headers.update(NOT_STORED | {"Location": f"/v1/keys/{key.key_id}"})
-    return key_out(key, world.clock.now()) | {"secret": secret}
+    return {**key_out(key, world.clock.now()), "secret": secret}
 
 
 @router.get("/keys", summary="List keys, newest first")
@@ -91,10 +96,10 @@ async def list_keys(
     cursor: Cursor = None,
     name: str | None = None,
     live: bool | None = None,
-) -> dict[str, Any]:
+) -> KeysOut:
     now = world.clock.now()
 
-    def pick(item: Item) -> dict[str, Any] | None:
+    def pick(item: Item) -> KeyOut | None:
         key = key_of(item)
         wanted = name in (None, key.name) and live in (None, key.live(now))
         return key_out(key, now) if wanted else None
@@ -110,11 +115,16 @@ async def list_keys(
 
 @router.get("/keys/{key_id}", summary="One key")
 @needs(Role.ADMIN)
-async def get_key(world: WorldDep, caller: CallerDep, key_id: str) -> dict[str, Any]:
+async def get_key(world: WorldDep, caller: CallerDep, key_id: str) -> KeyOut:
     return key_out(await find_key(world, caller, key_id), world.clock.now())
 
 
-@router.post("/keys/{key_id}:rotate", status_code=201, summary="Make its successor; both are good for a while")
+@router.post(
+    "/keys/{key_id}:rotate",
+    status_code=201,
+    summary="Make its successor; both are good for a while",
+    responses=MADE | refuses(409),
+)
 @needs(Role.ADMIN)
 async def rotate_key(
     world: WorldDep,
@@ -123,7 +133,7 @@ async def rotate_key(
     key_id: str,
     response: Response,
     body: Annotated[Any, Depends(body_of(bodies.KeyRotate, optional=True))],
-) -> dict[str, Any]:
+) -> RotatedKeyOut:
     """The successor has the same name, team and role. The old key ends after `grace_seconds`."""
     while True:
         old = await find_key(world, caller, key_id)
@@ -142,12 +152,13 @@ async def rotate_key(
         _room(old.name, others)
         if await _landed(world, *keys.rotate(old, new, holder, ends_at, now)):
             response.headers.update(NOT_STORED | {"Location": f"/v1/keys/{new.key_id}"})
-            return key_out(new, now) | {"secret": secret, "replaces": key_id, "old_key_ends_at": time_out(ends_at)}
+            shown = key_out(new, now)
+            return {**shown, "secret": secret, "replaces": key_id, "old_key_ends_at": rfc3339(ends_at)}
 
 
 @router.delete("/keys/{key_id}", summary="Revoke a key: it opens nothing from now on")
 @needs(Role.ADMIN)
-async def revoke_key(world: WorldDep, caller: CallerDep, key_id: str) -> dict[str, Any]:
+async def revoke_key(world: WorldDep, caller: CallerDep, key_id: str) -> KeyOut:
     while True:
         key = await find_key(world, caller, key_id)
         now = world.clock.now()

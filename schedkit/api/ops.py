@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fastapi import APIRouter, Request, Response
 
 from schedkit import __version__
 from schedkit.api.access import CallerDep, Guarded, needs
+from schedkit.api.ops_out import AlertOut, SnapshotOut, StatusOut, VersionOut
 from schedkit.api.requests import WorldDep
 from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.errors import StoreUnavailable
@@ -22,6 +23,9 @@ from schedkit.ports import World
 
 COUNTED: Final = 2_000  # jobs and dead letters counted for a snapshot; more are shown as "at least"
 PAGE: Final = 500
+
+NOT_READY: Final[dict[int | str, dict[str, Any]]] = {503: {"model": StatusOut, "description": "Not yet, or no more"}}
+TEXT: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 router = APIRouter(tags=["operate"], route_class=Guarded)
 
@@ -46,13 +50,13 @@ def vitals_of(request: Request) -> Vitals:
 
 @router.get("/healthz", summary="Alive")
 @needs(None)
-async def healthz() -> dict[str, str]:
+async def healthz() -> StatusOut:
     return {"status": "ok"}
 
 
-@router.get("/readyz", summary="Jobs can be created and run")
+@router.get("/readyz", summary="Jobs can be created and run", responses=NOT_READY)
 @needs(None)
-async def readyz(request: Request, response: Response) -> dict[str, str]:
+async def readyz(request: Request, response: Response) -> StatusOut:
     why = vitals_of(request).not_ready()
     if why is None:
         return {"status": "ready"}
@@ -60,7 +64,7 @@ async def readyz(request: Request, response: Response) -> dict[str, str]:
     return {"status": "not ready", "reason": why}
 
 
-@router.get("/metrics", summary="Prometheus text", response_class=Response)
+@router.get("/metrics", summary="Prometheus text", response_class=Response, responses=TEXT)
 @needs(Role.VIEWER)
 async def metrics(request: Request) -> Response:
     return Response(vitals_of(request).metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -68,17 +72,17 @@ async def metrics(request: Request) -> Response:
 
 @router.get("/v1/version", summary="Versions of the server and its zone data")
 @needs(Role.VIEWER)
-async def version() -> dict[str, str]:
+async def version() -> VersionOut:
     return {"version": __version__, "tzdata": TZDATA_VERSION}
 
 
 @router.get("/v1/ops/snapshot", summary="One document for dashboards")
 @needs(Role.VIEWER)
-async def snapshot(request: Request, world: WorldDep, caller: CallerDep) -> dict[str, Any]:
+async def snapshot(request: Request, world: WorldDep, caller: CallerDep) -> SnapshotOut:
     return await snapshot_of(vitals_of(request), world, caller)
 
 
-async def snapshot_of(vitals: Vitals, world: World, caller: Caller) -> dict[str, Any]:
+async def snapshot_of(vitals: Vitals, world: World, caller: Caller) -> SnapshotOut:
     """The snapshot as this caller sees it."""
     now = world.clock.now()
     live = vitals.live()
@@ -89,10 +93,10 @@ async def snapshot_of(vitals: Vitals, world: World, caller: Caller) -> dict[str,
         dead = sum([caller.sees_item(item) async for item in letters])
     except StoreUnavailable as error:
         why, jobs, dead = error.detail, {}, 0
-    alerts = list(live.pop("alerts", ()))
+    alerts: list[AlertOut] = list(live.pop("alerts", ()))
     if why is not None:
         alerts.insert(0, {"level": "CRIT", "text": why})
-    return {
+    shown: SnapshotOut = {
         "schema": "schedkit.snapshot/v1",
         "version": __version__,
         "tzdata": TZDATA_VERSION,
@@ -105,7 +109,8 @@ async def snapshot_of(vitals: Vitals, world: World, caller: Caller) -> dict[str,
         "jobs": jobs,
         "dead_letters": dead,
         "alerts": alerts,
-    } | live
+    }
+    return cast(SnapshotOut, {**shown, **live})
 
 
 async def _jobs_by_status(world: World, caller: Caller) -> dict[str, int]:

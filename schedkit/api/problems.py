@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -14,6 +15,18 @@ from schedkit.errors import Internal, InvalidInput, NotAllowed, NotFound, Reason
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:schedkit:error:"
+
+REFUSALS: Final = {
+    400: "What was asked is malformed or impossible",
+    401: "No API key, or one that opens nothing",
+    403: "The caller may not do this",
+    404: "What is named is not there, or is not the caller's",
+    409: "Someone else, or an earlier you, got there first",
+    413: "The body, or a part of it, is too large",
+    422: "It contradicts what was said before under the same key",
+    429: "Too many calls without a right key came from this address",
+    503: "Nothing was accepted; safe to repeat",
+}
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +52,12 @@ def problem(error: SchedkitError, request_id: str) -> JSONResponse:
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = 'Bearer realm="schedkit"'
     return JSONResponse(body, error.status, headers, MEDIA_TYPE)
+
+
+def refuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For a route's `responses`: that it may refuse in these ways, besides those that every such route has."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": REFUSALS[status], "content": content} for status in statuses}
 
 
 def request_id_of(request: Request) -> str:
@@ -91,9 +110,7 @@ class NotAllowedMethod(SchedkitError):
 
 
 def _allowed(request: Request) -> str:
-    """Every method that some route takes on this path."""
-    methods: set[str] = set()
-    for route in request.app.state.routes:
-        if route.matches(request.scope)[0] is not Match.NONE:
-            methods |= route.methods
-    return ", ".join(sorted(methods))
+    """Every method that some route takes on this path; `…:pause` is a path of its own, and no job called so."""
+    found = [route for route in request.app.state.routes if route.matches(request.scope)[0] is not Match.NONE]
+    closest = max((route.path_format for route in found), key=lambda path: len(re.sub(r"{.*?}", "", path)), default="")
+    return ", ".join(sorted({method for route in found if route.path_format == closest for method in route.methods}))

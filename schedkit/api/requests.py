@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Header, Query, Request
 from fastapi.dependencies.models import Dependant
 
 from schedkit.api import strict_json
-from schedkit.api.bodies import Model, read
+from schedkit.api.bodies import Model, Time, read
 from schedkit.errors import InvalidInput, Reason
 from schedkit.ports import World
 
+LOCATION: Final = {"Location": {"description": "where it is", "schema": {"type": "string"}}}
+IDEMPOTENT: Final = {"Idempotent-Replayed": {"description": "`true`", "schema": {"type": "string", "const": "true"}}}
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500
+MAX_KEY_CHARS: Final = 255
 
 
 async def world_of(request: Request) -> World:
@@ -67,6 +70,16 @@ async def known_query(request: Request) -> None:
 
 WorldDep = Annotated[World, Depends(world_of)]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        max_length=MAX_KEY_CHARS,
+        pattern=r"^[!-~]([ -~]*[!-~])?$",  # what every client, proxy and server passes on as it is
+        description="one key, one request: a repeat within 24 hours is answered as the first time",
+    ),
+]
+When = Annotated[Time | None, Query()]
 Cursor = Annotated[str | None, Query(max_length=1_024)]
 
 

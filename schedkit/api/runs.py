@@ -11,7 +11,9 @@ from schedkit.api.dead_in import ResolveBody, RetryBody
 from schedkit.api.jobs_in import instant_in
 from schedkit.api.lists import PageOf, listed
 from schedkit.api.lookup import find_job, find_run, job_by_id
-from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, WorldDep, body_of
+from schedkit.api.problems import refuses
+from schedkit.api.requests import DEFAULT_LIMIT, Cursor, Limit, When, WorldDep, body_of
+from schedkit.api.runs_out import RecentRunOut, RunOut, RunsOut
 from schedkit.api.views import recent_run_out, run_out
 from schedkit.engine.failure import redrive as redriving
 from schedkit.engine.when.advance import look_again, waits_for_run
@@ -32,7 +34,7 @@ router = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=Guarded)
 Statuses = Annotated[list[RunStatus] | None, Query()]
 
 
-@router.get("", summary="Runs across jobs, newest first")
+@router.get("", summary="Runs across jobs, newest first", responses=refuses(404))
 @needs(Role.VIEWER)
 async def list_runs(
     world: WorldDep,
@@ -42,9 +44,9 @@ async def list_runs(
     status: Statuses = None,
     job: str | None = None,
     target: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-) -> dict[str, Any]:
+    since: When = None,
+    until: When = None,
+) -> RunsOut:
     if job is not None:
         found = await find_job(world, caller, job)
         return await list_runs_of(world, found, limit, cursor, status, since, until, target)
@@ -66,7 +68,7 @@ async def list_runs_of(
     since: str | None,
     until: str | None,
     target_id: str | None = None,
-) -> dict[str, Any]:
+) -> RunsOut:
     """One page of a job's runs, newest first."""
 
     async def page(limit: int, cursor: str | None) -> Page:
@@ -77,16 +79,16 @@ async def list_runs_of(
     return await _listed(world, page, limit, cursor, status, since, until, target_id)
 
 
-async def recent_runs(world: World, job: Job) -> list[dict[str, Any]]:
+async def recent_runs(world: World, job: Job) -> list[RecentRunOut]:
     page = await world.store.page(
         job_key(job.job_id).partition, prefix=RUN_PREFIX, limit=RECENT_RUNS, newest_first=True
     )
     return [recent_run_out(run_of(item)) for _, item in page.items]
 
 
-@router.post("/{run_id}:cancel", summary="Ask a run to stop")
+@router.post("/{run_id}:cancel", summary="Ask a run to stop", responses=refuses(409))
 @needs(Role.OPERATOR)
-async def cancel_run(world: WorldDep, caller: CallerDep, run_id: str) -> dict[str, Any]:
+async def cancel_run(world: WorldDep, caller: CallerDep, run_id: str) -> RunOut:
     """A waiting run ends CANCELLED at once; a call in flight cannot be recalled, and its end is recorded as it was."""
     while True:
         run = await find_run(world, caller, run_id)
@@ -110,11 +112,11 @@ async def cancel_run(world: WorldDep, caller: CallerDep, run_id: str) -> dict[st
             return run_out(run_of(outcome.item))
 
 
-@router.post("/{run_id}:retry", summary="A new series of attempts for a dead letter")
+@router.post("/{run_id}:retry", summary="A new series of attempts for a dead letter", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def retry_run(
     world: WorldDep, caller: CallerDep, run_id: str, body: Annotated[Any, Depends(body_of(RetryBody, optional=True))]
-) -> dict[str, Any]:
+) -> RunOut:
     """One conditional write: the next call is attempt 1 of a new series, under the next epoch and the same key."""
     while True:
         run = await find_run(world, caller, run_id)
@@ -132,11 +134,11 @@ async def retry_run(
             return run_out(run_of(outcome.item))
 
 
-@router.post("/{run_id}:resolve", summary="Say what became of an UNKNOWN run")
+@router.post("/{run_id}:resolve", summary="Say what became of an UNKNOWN run", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def resolve_run(
     world: WorldDep, caller: CallerDep, run_id: str, body: Annotated[Any, Depends(body_of(ResolveBody))]
-) -> dict[str, Any]:
+) -> RunOut:
     """One conditional write: as SUCCEEDED it leaves the dead letters, as FAILED it stays one."""
     while True:
         run = await find_run(world, caller, run_id)
@@ -181,7 +183,7 @@ def _not_redrivable(run: Run, why: Unfit) -> Conflict:
 
 @router.get("/{run_id}", summary="One run with its attempts")
 @needs(Role.VIEWER)
-async def get_run(world: WorldDep, caller: CallerDep, run_id: str) -> dict[str, Any]:
+async def get_run(world: WorldDep, caller: CallerDep, run_id: str) -> RunOut:
     return run_out(await find_run(world, caller, run_id))
 
 
@@ -203,11 +205,11 @@ async def _listed(
     until: str | None,
     target_id: str | None,
     caller: Caller | None = None,
-) -> dict[str, Any]:
+) -> RunsOut:
     """Runs that `caller` sees, newest first: the first one before `since` is the end."""
     first, last = instant_in(since, "since"), instant_in(until, "until")
 
-    def pick(item: Item) -> dict[str, Any] | None:
+    def pick(item: Item) -> RunOut | None:
         run = run_of(item)
         matches = (
             (caller is None or caller.sees(run.tenant_id, run.team_id))

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends
 from schedkit.api import bodies
 from schedkit.api.access import Guarded, Kept, needs
 from schedkit.api.jobs_in import instant_in, schedule_in
+from schedkit.api.jobs_out import PreviewOut
 from schedkit.api.requests import WorldDep, body_of
 from schedkit.api.views import occurrence_out
 from schedkit.engine.when import occurrences
@@ -25,9 +26,7 @@ router = APIRouter(prefix="/v1", tags=["schedules"], route_class=Guarded)
 
 @router.post("/schedules:preview", summary="The next occurrences of a schedule")
 @needs(Role.VIEWER, Kept.NEVER)
-async def preview(
-    world: WorldDep, body: Annotated[Any, Depends(body_of(bodies.PreviewBody))]
-) -> dict[str, list[dict[str, Any]]]:
+async def preview(world: WorldDep, body: Annotated[Any, Depends(body_of(bodies.PreviewBody))]) -> PreviewOut:
     """The next `count` occurrences strictly after `after` (default: now), with a note on each DST effect."""
     now = world.clock.now()
     given = instant_in(body.after, "after")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from schedkit.api.bodies import AuthBody
+from schedkit.api.jobs_out import AuthOut
 from schedkit.errors import InvalidInput, NotAllowed, Reason
 from schedkit.model.access import Caller
 from schedkit.model.jobs import HmacAuth, HttpTarget, Job
@@ -37,10 +38,12 @@ def auth_in(body: AuthBody | None, secrets: Secrets) -> HmacAuth | None:
     return HmacAuth(body.secret_ref, body.previous_secret_ref)
 
 
-def auth_out(auth: HmacAuth) -> dict[str, Any]:
+def auth_out(auth: HmacAuth) -> AuthOut:
     """As the API shows it, and takes it back."""
-    before = {} if auth.previous_secret_ref is None else {"previous_secret_ref": auth.previous_secret_ref}
-    return {"type": "HMAC_SHA256", "secret_ref": auth.secret_ref, **before}
+    shown: AuthOut = {"type": "HMAC_SHA256", "secret_ref": auth.secret_ref}
+    if auth.previous_secret_ref is not None:
+        shown["previous_secret_ref"] = auth.previous_secret_ref
+    return shown
 
 
 def _allowed(ref: str, name: str, secrets: Secrets) -> None:

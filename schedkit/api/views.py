@@ -4,8 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from schedkit.api.dead_out import DeadLetterOut, RedriveOut
+from schedkit.api.jobs_out import (
+    BoundsOut,
+    CronOut,
+    HttpTargetOut,
+    IntervalOut,
+    JobOut,
+    OccurrenceOut,
+    OnceOut,
+    RetryOut,
+    ScheduleOut,
+    TargetOut,
+)
+from schedkit.api.ops_out import KeyOut, KeyState, RecordOut
+from schedkit.api.runs_out import AttemptOut, RecentRunOut, RunOut
 from schedkit.api.target_auth import auth_out
 from schedkit.engine.when import zones
 from schedkit.engine.when.window import dispatch_at
@@ -21,9 +36,14 @@ from schedkit.model.time import SECOND_MS, Instant, rfc3339
 from schedkit.model.writes import Item
 
 
-def job_out(job: Job, registered: Mapping[str, str]) -> dict[str, Any]:
+def next_run(job: Job) -> Instant | None:
+    """When it runs next; None where it is paused, has ended, or waits for its last run."""
+    return job.next_run_at if job.status is JobStatus.SCHEDULED else None
+
+
+def job_out(job: Job, registered: Mapping[str, str]) -> JobOut:
     """A job as the API shows it. A paused job has no next run; `registered` says where a target_id leads now."""
-    next_run_at = job.next_run_at if job.status is JobStatus.SCHEDULED else None
+    next_run_at = next_run(job)
     return {
         "job_id": job.job_id,
         "tenant_id": job.tenant_id,
@@ -64,7 +84,7 @@ def job_out(job: Job, registered: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def run_out(run: Run) -> dict[str, Any]:
+def run_out(run: Run) -> RunOut:
     """A run as the API shows it. `lag_ms` is the first attempt's: its start - (scheduled_for + offset)."""
     first = run.attempts[0] if run.attempts else None
     return {
@@ -102,7 +122,7 @@ def run_out(run: Run) -> dict[str, Any]:
     }
 
 
-def dead_letter_out(run: Run) -> dict[str, Any]:
+def dead_letter_out(run: Run) -> DeadLetterOut:
     """A dead letter in a list: the run, how it failed last, and when."""
     last = run.attempts[-1] if run.attempts else None
     return {
@@ -126,7 +146,7 @@ def dead_letter_out(run: Run) -> dict[str, Any]:
     }
 
 
-def redrive_out(redrive: Redrive) -> dict[str, Any]:
+def redrive_out(redrive: Redrive) -> RedriveOut:
     """A redrive as the API shows it: what was asked for, and how far it has come. Without a team it is of them all."""
     dead = redrive.filter
     return {
@@ -165,7 +185,7 @@ def redrive_out(redrive: Redrive) -> dict[str, Any]:
     }
 
 
-def recent_run_out(run: Run) -> dict[str, Any]:
+def recent_run_out(run: Run) -> RecentRunOut:
     """A run in a job's `recent_runs`: one line of it."""
     last = run.attempts[-1] if run.attempts else None
     return {
@@ -182,7 +202,7 @@ def recent_run_out(run: Run) -> dict[str, Any]:
     }
 
 
-def attempt_out(attempt: Attempt) -> dict[str, Any]:
+def attempt_out(attempt: Attempt) -> AttemptOut:
     return {
         "attempt": attempt.attempt,
         "epoch": attempt.epoch,
@@ -195,32 +215,34 @@ def attempt_out(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def schedule_out(schedule: Schedule) -> dict[str, Any]:
+def schedule_out(schedule: Schedule) -> ScheduleOut:
     match schedule:
         case Once():
-            shown: dict[str, Any] = {"type": "ONCE", "run_at": schedule.text}
+            once: OnceOut = {"type": "ONCE", "run_at": schedule.text}
             if schedule.time_zone is not None:
-                shown |= {"time_zone": schedule.time_zone}
-                shown |= {"dst_gap_policy": schedule.gap.value, "dst_overlap_policy": schedule.repeat.value}
-            return shown
+                once["time_zone"] = schedule.time_zone
+                once["dst_gap_policy"], once["dst_overlap_policy"] = schedule.gap.value, schedule.repeat.value
+            return once
         case Cron():
-            return {
+            cron: CronOut = {
                 "type": "CRON",
                 "cron": schedule.expression,
                 "time_zone": schedule.time_zone,
                 "dst_gap_policy": schedule.gap.value,
                 "dst_overlap_policy": schedule.repeat.value,
                 "day_rule": schedule.day_rule.value,
-            } | _bounds(schedule)
+            }
+            return {**cron, **_bounds(schedule)}
         case Interval():
-            return {
+            interval: IntervalOut = {
                 "type": "INTERVAL",
                 "every_seconds": seconds(schedule.every_ms),
                 "anchor_at": rfc3339(schedule.anchor_at),
-            } | _bounds(schedule)
+            }
+            return {**interval, **_bounds(schedule)}
 
 
-def occurrence_out(occurrence: Occurrence, start_at: Instant) -> dict[str, Any]:
+def occurrence_out(occurrence: Occurrence, start_at: Instant) -> OccurrenceOut:
     return {
         "scheduled_for": rfc3339(occurrence.scheduled_for),
         "local": occurrence.local,
@@ -229,7 +251,7 @@ def occurrence_out(occurrence: Occurrence, start_at: Instant) -> dict[str, Any]:
     }
 
 
-def target_out(target: Target, registered: Mapping[str, str]) -> dict[str, Any]:
+def target_out(target: Target, registered: Mapping[str, str]) -> TargetOut:
     if isinstance(target, TaskTarget):
         return {
             "type": "TASK_QUEUE",
@@ -238,20 +260,21 @@ def target_out(target: Target, registered: Mapping[str, str]) -> dict[str, Any]:
             "lease_seconds": seconds(target.lease_ms),
             "timeout_seconds": seconds(target.timeout_ms) if target.timeout_ms is not None else None,
         }
-    where = {} if target.target_id is None else {"target_id": target.target_id, "path": target.path}
-    signed = {} if target.auth is None else {"auth": auth_out(target.auth)}
-    return {
+    shown: HttpTargetOut = {
         "type": "HTTP",
-        **where,
         "url": target.url_under(registered),
         "method": target.method,
         "timeout_seconds": seconds(target.timeout_ms),
         "headers": dict(target.headers),
-        **signed,
     }
+    if target.target_id is not None:
+        shown["target_id"], shown["path"] = target.target_id, target.path
+    if target.auth is not None:
+        shown["auth"] = auth_out(target.auth)
+    return shown
 
 
-def retry_out(retry: RetryPolicy) -> dict[str, Any]:
+def retry_out(retry: RetryPolicy) -> RetryOut:
     return {
         "max_attempts": retry.max_attempts,
         "initial_backoff_seconds": seconds(retry.initial_backoff_ms),
@@ -274,21 +297,25 @@ def seconds(duration_ms: int) -> int | float:
     return whole if rest == 0 else duration_ms / SECOND_MS
 
 
-def _bounds(schedule: Cron | Interval) -> dict[str, Any]:
-    bounds = {"start_at": schedule.start_at, "end_at": schedule.end_at}
-    return {name: rfc3339(at) for name, at in bounds.items() if at is not None}
+def _bounds(schedule: Cron | Interval) -> BoundsOut:
+    bounds: BoundsOut = {}
+    if schedule.start_at is not None:
+        bounds["start_at"] = rfc3339(schedule.start_at)
+    if schedule.end_at is not None:
+        bounds["end_at"] = rfc3339(schedule.end_at)
+    return bounds
 
 
-def key_out(key: ApiKey, now: Instant) -> dict[str, Any]:
+def key_out(key: ApiKey, now: Instant) -> KeyOut:
     """An API key as the API shows it: neither its text nor its hash."""
-    state = "REVOKED" if key.revoked_at is not None else "LIVE" if key.live(now) else "EXPIRED"
+    state = KeyState.REVOKED if key.revoked_at is not None else KeyState.LIVE if key.live(now) else KeyState.EXPIRED
     return {
         "key_id": key.key_id,
         "name": key.name,
         "tenant_id": key.tenant_id,
         "team_id": key.team_id,
         "role": key.role.value,
-        "state": state,
+        "state": state.value,
         "created_at": rfc3339(key.created_at),
         "created_by": key.created_by,
         "expires_at": time_out(key.valid_until),
@@ -305,9 +332,10 @@ def event_out(event: Event) -> dict[str, Any]:
     return said | {name: value for name, value in event.facts.items() if value is not None and name != "final"}
 
 
-def record_out(item: Item) -> dict[str, Any]:
+def record_out(item: Item) -> RecordOut:
     """An audit record as the API shows it: everything that its hash covers, and the hash as it is stored."""
     record = Record.of(item)
     optional: dict[str, Any] = {"key_id": None, "before": None, "after": None, "given": None, "resources": []}
     said = optional | record.content
-    return said | {"at": rfc3339(record.at), "resources": list(record.entry.resources), "hash": item["hash"]}
+    said |= {"at": rfc3339(record.at), "resources": list(record.entry.resources), "hash": item["hash"]}
+    return cast(RecordOut, said)

@@ -7,17 +7,37 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Protocol
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 
 from schedkit.api import bodies, strict_json
 from schedkit.api.access import CallerDep, Guarded, Kept, needs
 from schedkit.api.lookup import find_run
-from schedkit.api.problems import problem, request_id_of
+from schedkit.api.problems import problem, refuses, request_id_of
 from schedkit.api.requests import WorldDep, body_of
+from schedkit.api.runs_out import (
+    BatchEndedOut,
+    BatchHeldOut,
+    HeldOut,
+    RunOut,
+    TaskOut,
+    TasksOut,
+    WorkerOut,
+    WorkersOut,
+)
 from schedkit.api.views import run_out, time_out
+from schedkit.api.workers_in import (
+    BatchComplete,
+    BatchHeartbeat,
+    CompleteBody,
+    CompleteEntry,
+    HeartbeatBody,
+    HeartbeatEntry,
+    PollBody,
+    ReleaseBody,
+)
 from schedkit.engine.failure.pace import heartbeat_every_ms
 from schedkit.errors import InvalidInput, Reason, SchedkitError, TooLarge
 from schedkit.model.access import Caller, Role
@@ -28,6 +48,7 @@ from schedkit.model.tasks import Ask, Ending, Failed, Stopped, Succeeded, Task, 
 from schedkit.model.time import SECOND_MS, rfc3339
 from schedkit.ports import World
 
+NOTHING: Final[dict[int | str, dict[str, Any]]] = {204: {"description": "No task came, and no max_tasks was given"}}
 MAX_ERROR_CHARS: Final = 1_024  # of what went wrong; the rest belongs in the worker's own log
 
 router = APIRouter(prefix="/v1", tags=["workers"], route_class=Guarded)
@@ -55,59 +76,58 @@ async def door_of(request: Request) -> WorkersDoor:
 DoorDep = Annotated[WorkersDoor, Depends(door_of)]
 
 
-@router.post("/task-queues/{task_queue}/tasks:poll", summary="Ask a task queue for work", response_model=None)
+@router.post("/task-queues/{task_queue}/tasks:poll", summary="Ask a task queue for work", responses=NOTHING)
 @needs(Role.OPERATOR, Kept.NEVER)
 async def poll(
     request: Request,
     caller: CallerDep,
     door: DoorDep,
-    task_queue: str,
-    body: Annotated[Any, Depends(body_of(bodies.PollBody))],
-) -> dict[str, Any] | Response:
+    task_queue: Annotated[bodies.QueueName, Path()],
+    body: Annotated[Any, Depends(body_of(PollBody))],
+) -> TaskOut | TasksOut | Response:
     """Waits up to `wait_seconds` for the first task. With `max_tasks`, `{"tasks": […]}`; without, one task or 204."""
-    queue = bodies.read(bodies.TaskTargetBody, {"task_queue": task_queue}).task_queue
-    ask = Ask(body.worker_id, queue, body.max_tasks or 1, int(body.wait_seconds * SECOND_MS))
+    ask = Ask(body.worker_id, task_queue, body.max_tasks or 1, int(body.wait_seconds * SECOND_MS))
     tasks = [task_out(task) for task in await door.poll(caller, ask, request.is_disconnected)]
     if body.max_tasks is not None:
         return {"tasks": tasks}
     return tasks[0] if tasks else Response(status_code=204)
 
 
-@router.post("/runs/{run_id}:heartbeat", summary="Keep the lease of a run")
+@router.post("/runs/{run_id}:heartbeat", summary="Keep the lease of a run", responses=refuses(409))
 @needs(Role.OPERATOR, Kept.NEVER)
 async def heartbeat(
     world: WorldDep,
     caller: CallerDep,
     door: DoorDep,
     run_id: str,
-    body: Annotated[Any, Depends(body_of(bodies.HeartbeatBody))],
-) -> dict[str, Any]:
+    body: Annotated[Any, Depends(body_of(HeartbeatBody))],
+) -> HeldOut:
     """The new end of the lease, and whether the run is to be stopped."""
     return await _heartbeat(world, caller, door, run_id, body)
 
 
-@router.post("/runs/{run_id}:complete", summary="Say how a run ended")
+@router.post("/runs/{run_id}:complete", summary="Say how a run ended", responses=refuses(409))
 @needs(Role.OPERATOR, Kept.NEVER)
 async def complete(
     world: WorldDep,
     caller: CallerDep,
     door: DoorDep,
     run_id: str,
-    body: Annotated[Any, Depends(body_of(bodies.CompleteBody))],
-) -> dict[str, Any]:
+    body: Annotated[Any, Depends(body_of(CompleteBody))],
+) -> RunOut:
     """The run as it is recorded. The same word under the same epoch may be said again."""
     return run_out(await door.complete(await find_run(world, caller, run_id), body.epoch, _ending(body)))
 
 
-@router.post("/runs/{run_id}:release", summary="Give a run back for another worker")
+@router.post("/runs/{run_id}:release", summary="Give a run back for another worker", responses=refuses(409))
 @needs(Role.OPERATOR, Kept.NEVER)
 async def release(
     world: WorldDep,
     caller: CallerDep,
     door: DoorDep,
     run_id: str,
-    body: Annotated[Any, Depends(body_of(bodies.ReleaseBody))],
-) -> dict[str, Any]:
+    body: Annotated[Any, Depends(body_of(ReleaseBody))],
+) -> RunOut:
     """It waits in its queue again, as the same attempt."""
     return run_out(await door.release(await find_run(world, caller, run_id), body.epoch))
 
@@ -119,10 +139,10 @@ async def batch_heartbeat(
     world: WorldDep,
     caller: CallerDep,
     door: DoorDep,
-    body: Annotated[Any, Depends(body_of(bodies.BatchHeartbeat))],
-) -> dict[str, Any]:
-    async def one(entry: Any) -> dict[str, Any]:
-        given = bodies.read(bodies.HeartbeatEntry, entry)
+    body: Annotated[Any, Depends(body_of(BatchHeartbeat))],
+) -> BatchHeldOut:
+    async def one(entry: Any) -> HeldOut:
+        given = bodies.read(HeartbeatEntry, entry)
         return await _heartbeat(world, caller, door, given.run_id, given)
 
     return {"results": await _each(request, body.heartbeats, one)}
@@ -135,10 +155,10 @@ async def batch_complete(
     world: WorldDep,
     caller: CallerDep,
     door: DoorDep,
-    body: Annotated[Any, Depends(body_of(bodies.BatchComplete))],
-) -> dict[str, Any]:
+    body: Annotated[Any, Depends(body_of(BatchComplete))],
+) -> BatchEndedOut:
     async def one(entry: Any) -> dict[str, Any]:
-        given = bodies.read(bodies.CompleteEntry, entry)
+        given = bodies.read(CompleteEntry, entry)
         run = await door.complete(await find_run(world, caller, given.run_id), given.epoch, _ending(given))
         return {"run_id": given.run_id, "run_status": run.status.value, "attempt": run.attempt}
 
@@ -147,11 +167,11 @@ async def batch_complete(
 
 @router.get("/workers", summary="Workers heard of in the last five minutes")
 @needs(Role.VIEWER)
-async def list_workers(caller: CallerDep, door: DoorDep) -> dict[str, Any]:
+async def list_workers(caller: CallerDep, door: DoorDep) -> WorkersOut:
     return {"items": [worker_out(seen) for seen in door.seen(caller)], "next_cursor": None}
 
 
-def task_out(task: Task) -> dict[str, Any]:
+def task_out(task: Task) -> TaskOut:
     """What a worker is handed."""
     run, job = task.run, task.job
     key = run_id(run.job_id, run.scheduled_for)
@@ -175,7 +195,7 @@ def task_out(task: Task) -> dict[str, Any]:
     }
 
 
-def worker_out(seen: WorkerSeen) -> dict[str, Any]:
+def worker_out(seen: WorkerSeen) -> WorkerOut:
     return {
         "worker_id": seen.worker_id,
         "task_queues": sorted(seen.queues),
@@ -185,9 +205,7 @@ def worker_out(seen: WorkerSeen) -> dict[str, Any]:
     }
 
 
-async def _heartbeat(
-    world: World, caller: Caller, door: WorkersDoor, run_id: str, body: bodies.HeartbeatBody
-) -> dict[str, Any]:
+async def _heartbeat(world: World, caller: Caller, door: WorkersDoor, run_id: str, body: HeartbeatBody) -> HeldOut:
     progress = _progress(body.progress) if body.progress is not None else None
     run = await door.heartbeat(await find_run(world, caller, run_id), body.epoch, progress)
     return {"lease_expires_at": time_out(run.lease_expires_at), "cancel_requested": run.cancel_requested}
@@ -205,7 +223,7 @@ def _progress(value: Any) -> str:
     return text
 
 
-def _ending(body: bodies.CompleteBody) -> Ending:
+def _ending(body: CompleteBody) -> Ending:
     """The worker's word. Raises InvalidInput where its parts contradict each other."""
     failed = body.outcome == "FAILED"
     for name in ("error", "retryable", "retry_after_seconds"):
@@ -223,13 +241,13 @@ def _ending(body: bodies.CompleteBody) -> Ending:
 
 
 async def _each(
-    request: Request, entries: Sequence[Any], one: Callable[[Any], Awaitable[dict[str, Any]]]
-) -> list[dict[str, Any]]:
+    request: Request, entries: Sequence[Any], one: Callable[[Any], Awaitable[Mapping[str, Any]]]
+) -> list[Any]:
     """The answer to each entry by itself, in their order."""
 
-    async def answered(entry: Any) -> dict[str, Any]:
+    async def answered(entry: Any) -> Any:
         try:
-            return {"status": 200} | await one(entry)
+            return {"status": 200, **await one(entry)}
         except SchedkitError as error:
             answer = problem(error, request_id_of(request))
             return {"status": error.status, "error": strict_json.loads(bytes(answer.body))}

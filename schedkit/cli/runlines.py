@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ class RunLines:
         if len(run.attempts) == 1:
             self.lags.append(run.attempts[-1].lag_ms)
 
-    def line(self, run: Run, job: dict[str, Any], now: Instant) -> str:
+    def line(self, run: Run, job: Mapping[str, Any], now: Instant) -> str:
         """The line for this attempt of the job, which is as the API shows it."""
         self.printed += 1
         self.since = now
@@ -81,7 +82,7 @@ def _word_for(run: Run) -> str:
     return WORDS.get(run.status, run.status.lower())
 
 
-def _when(schedule: dict[str, Any]) -> str:
+def _when(schedule: Mapping[str, Any]) -> str:
     """`every 5 s`, `0 8 * * *`, `once`: its zone would only widen the column."""
     return str(schedule["cron"]) if schedule["type"] == "CRON" else show.short_schedule(schedule)
 
