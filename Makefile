@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: help install lock up test check format docs sim chaos mutants bench
+.PHONY: help install lock up test check format docs sim chaos mutants fuzz bench
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -52,6 +52,9 @@ mutants: install ## Which one-line bugs the simulator's checker notices (a quart
 
 sim: install ## Simulate 200 seeds with faults
 	@$(BIN)/schedkit sim swarm --from 1 --seeds 200 --workers 2
+
+fuzz: install ## Fuzz the API by its OpenAPI document, with and without keys (some minutes)
+	@$(BIN)/python -m tests.fuzz
 
 bench: install ## Measure the figures of the README on this machine
 	@$(BIN)/python -m benchmarks.embedded
