@@ -19,6 +19,7 @@ from tests.e2e.processes import Up, up
 
 ADDRESS = "127.0.0.1:8700"
 SECRETS = {"SCHEDKIT_SECRET_BILLING": "a secret of the pages"}  # what docs/targets.md starts the scheduler with
+INDEX = ROOT / "docs" / "README.md"
 RUN = [page for page in PAGES if commands(page)]
 
 
@@ -43,7 +44,8 @@ def test_a_stale_page_is_named(
 
 @pytest.mark.parametrize("page", RUN, ids=name)
 def test_every_command_of_a_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
-    shutil.copy(ROOT / "examples" / "worker.py", tmp_path)  # which docs/workers.md tells its reader to save
+    for example in (ROOT / "examples").glob("*.*"):  # which pages tell their reader to save
+        shutil.copy(example, tmp_path)
     with up(tmp_path, env=SECRETS) as scheduler:
         for command in commands(page):
             check(command, scheduler, page)
@@ -84,6 +86,14 @@ def test_every_make_target_that_a_page_names_exists(page: Path) -> None:
     code += [line for _, block in blocks(page, "sh", "console") for line in block.splitlines()]
     named = {found[1] for line in code for found in re.finditer(r"(?:^|\s)make ([a-z]+)", line)}
     assert named <= targets
+
+
+def test_the_manual_lists_every_page_once_and_under_one_kind() -> None:
+    """First steps, how to, reference, why: docs/README.md has a line for each page, also for a new one."""
+    listed = [link for link in links(INDEX) if "/" not in link]
+    assert sorted(listed) == sorted(page.name for page in INDEX.parent.glob("*.md") if page != INDEX)
+    kinds = re.findall(r"^## (.+)$", INDEX.read_text(encoding="utf-8"), re.MULTILINE)
+    assert kinds == ["First steps", "How to", "Reference", "Why"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -21,7 +21,13 @@ from tests.docs.console import PAGES, ROOT
 CODE = re.compile(r"\b[A-Z]{2,}(?:_[A-Z]{2,})+\b")
 VARIABLE = re.compile(r"\bSCHEDKIT_[A-Z_]+\b")
 METRIC = re.compile(r"\bschedkit_[a-z_]+\b")
-OTHERS = {"NO_COLOR", "CREATE_TABLE", "CRON_TZ", "RANDOM_DELAY"}  # of the machine, of SQL, and of crontabs
+OTHERS = {
+    "NO_COLOR",
+    "CREATE_TABLE",
+    "CRON_TZ",
+    "EVENT_JOB_ERROR",
+    "RANDOM_DELAY",
+}  # of the machine, of SQL, and of crontabs
 
 
 def name(page: Path) -> str:

@@ -46,6 +46,15 @@ def test_a_ledger_that_is_not_there_fails_for_good() -> None:
         run_twice(rebuild, {"ledger": "ASIA"})
 
 
-def test_the_page_shows_it() -> None:
-    shown = [text for _, text in blocks(ROOT / "docs" / "workers.md", "python")]
-    assert (ROOT / "examples" / "worker.py").read_text(encoding="utf-8") in shown
+@pytest.mark.parametrize(
+    ("page", "example"),
+    [("workers.md", "worker.py"), ("workers.md", "worker.sh"), ("coming-from-celery-beat.md", "from_celery.py")],
+)
+def test_the_page_shows_it(page: str, example: str) -> None:
+    shown = [text for _, text in blocks(ROOT / "docs" / page, "python", "bash")]
+    assert (ROOT / "examples" / example).read_text(encoding="utf-8") in shown
+
+
+def test_what_comes_from_celery_has_its_effect_once() -> None:
+    digest = importlib.import_module("examples.from_celery").digest
+    assert run_twice(digest, {"args": [], "kwargs": {"kind": "daily"}}).results == ({"sent": 5}, {"sent": 5})
