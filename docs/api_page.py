@@ -144,7 +144,8 @@ def _call(method: str, path: str, operation: Doc, parts: Doc) -> list[str]:
         lines += ["", "| parameter | in | type and limits | default |", "|---|---|---|---|"]
         for it in parameters:
             schema = it["schema"]
-            shown = _type(schema, parts) + (f" ({it['description']})" if it.get("description") else "")
+            shown, described = _type(schema, parts), it.get("description", "")
+            shown += f" ({described})" if described not in shown else ""
             lines.append(f"| `{it['name']}` | {it['in']} | {shown} | {_default(schema, it.get('required', False))} |")
     if body := _body_of(operation):
         optional = "" if operation["requestBody"].get("required") else "; it may be left out"
@@ -246,7 +247,7 @@ def _type(schema: Doc, defs: Doc | None = None) -> str:
         return f"list of {_type(schema['items'], defs) if schema.get('items') else 'entries'}{_limits(schema)}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
         return f"object of {_type(schema['additionalProperties'], defs)}"
-    described = schema.get("description", "")
+    described = schema.get("description", "a time" if schema.get("format") == "date-time" else "")
     return f"{kind}{_limits(schema)}{f', {described}' if described else ''}"
 
 
