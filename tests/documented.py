@@ -35,6 +35,8 @@ class Documented:
         self._auth: Auth = app.state.access.auth
 
     async def __call__(self, answer: httpx.Response) -> None:
+        if answer.headers.get("content-type", "").startswith("text/event-stream"):
+            return  # it may go on for ever
         await answer.aread()
         route = self._route(answer.request)
         if route is None or answer.status_code == 500 or _is_no_call(answer):

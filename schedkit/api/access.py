@@ -186,8 +186,12 @@ def _shape(endpoint: Callable[..., Any]) -> Any:
     """What a route's JSON answers look like, from its annotation; None where they are no JSON."""
     said = get_type_hints(endpoint, include_extras=True).get("return")
     kinds = get_args(said) if isinstance(said, UnionType) else (said,)
-    shapes = tuple(kind for kind in kinds if kind not in (None, Response))
+    shapes = tuple(kind for kind in kinds if kind is not None and not _is_response(kind))
     return Union[shapes] if shapes else None  # noqa: UP007 - as many as there are
+
+
+def _is_response(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Response)
 
 
 async def caller_of(request: Request) -> Caller:

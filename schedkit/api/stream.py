@@ -12,18 +12,20 @@ more; whoever wants to go on asks again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from schedkit.api.access import CallerDep, Guarded, needs
 from schedkit.api.jobs_in import instant_in
 from schedkit.api.ops import snapshot_of, vitals_of
-from schedkit.api.requests import WorldDep
+from schedkit.api.problems import refuses
+from schedkit.api.requests import When, WorldDep
 from schedkit.api.views import event_out, run_out
 from schedkit.errors import InvalidInput, QuotaExceeded, Reason, StoreUnavailable
 from schedkit.model.access import Caller, Role
@@ -86,7 +88,7 @@ class Streams:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def snapshot(
-        self, caller: Caller, now: Callable[[], Instant], build: Callable[[], Awaitable[dict[str, Any]]]
+        self, caller: Caller, now: Callable[[], Instant], build: Callable[[], Awaitable[Mapping[str, Any]]]
     ) -> bytes:
         """The snapshot of this second for this caller's team or tenant, as JSON.
 
@@ -115,16 +117,34 @@ class Wish:
     follow: bool
 
 
-@router.get("/stream", summary="What happens, as server-sent events", response_class=StreamingResponse)
+FRAME: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "description": "where to go on"},
+        "event": {"enum": ["hello", "gap", "snapshot", "event", "run"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "required": ["event", "data"],
+}
+FRAMES: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/event-stream": {"schema": FRAME}}}}
+
+
+def _commas(words: Iterable[str]) -> dict[str, Any]:
+    """In the document: some of these words, with commas between."""
+    return {"pattern": "^({0})(,({0}))*$".format("|".join(words))}
+
+
+@router.get("/stream", summary="What happens, as server-sent events", responses=FRAMES | refuses(429))
 @needs(Role.VIEWER)
 async def stream(
     request: Request,
     world: WorldDep,
     caller: CallerDep,
-    topics: str = "snapshot",
-    kinds: str | None = None,
-    since: str | None = None,
+    topics: Annotated[str, Query(json_schema_extra=_commas(TOPICS))] = "snapshot",
+    kinds: Annotated[str | None, Query(json_schema_extra=_commas(EventKind))] = None,
+    since: When = None,
     follow: bool = True,
+    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", description="where to go on")] = None,
 ) -> StreamingResponse:
     """`topics`: snapshot, events, runs. `kinds`: run, lease, redrive, audit, alert. `since`: as far as memory goes.
 
@@ -132,7 +152,7 @@ async def stream(
     """
     streams = request.app.state.streams
     assert isinstance(streams, Streams), "the app is made with its streams"
-    wish = _wish(streams.feed, topics, kinds, instant_in(since, "since"), request.headers.get("last-event-id"), follow)
+    wish = _wish(streams.feed, topics, kinds, instant_in(since, "since"), last_event_id, follow)
     if streams.open >= MOST_READERS:
         raise QuotaExceeded(
             Reason.QUOTA_EXCEEDED,
@@ -229,7 +249,7 @@ def _wish(
     number, restarted = feed.last if since is None else feed.since(since), False
     if last_id is not None:
         boot, _, text = last_id.rpartition("-")
-        if not text.isdigit():
+        if not re.fullmatch("[0-9]{1,15}", text):
             raise InvalidInput(
                 Reason.INVALID_HEADER, f"{last_id[:60]!r} is no id of an event", field="Last-Event-ID",
                 fix=("send back an id as it came, or none",),
