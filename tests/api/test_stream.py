@@ -195,6 +195,8 @@ async def test_what_is_asked_for_is_checked_at_the_door() -> None:
             ("topics=events", {"Last-Event-ID": "no id"}, "INVALID_HEADER"),
         ):
             refused(await world.api.get(f"/v1/ops/stream?{query}", headers=headers), 400, reason)
+        squared = {b"Last-Event-ID": b"b-\xb2"}  # a digit to str.isdigit, and no number to int
+        refused(await world.api.get("/v1/ops/stream", headers=squared), 400, "INVALID_HEADER")
         answer = await world.api.get("/v1/ops/stream", params={"topics": "snapshot,events"})
         assert answer.headers["content-type"].startswith("text/event-stream")
         names = [name for name, _, _ in parsed(answer.content)]
