@@ -13,7 +13,7 @@ import pytest
 from schedkit.target import StaleEpoch
 from schedkit.testing import run_twice
 from schedkit.worker import Fail
-from tests.docs.console import ROOT, blocks
+from tests.docs.console import PAGES, ROOT, blocks, commands
 
 rebuild = importlib.import_module("examples.worker").rebuild
 
@@ -58,3 +58,10 @@ def test_the_page_shows_it(page: str, example: str) -> None:
 def test_what_comes_from_celery_has_its_effect_once() -> None:
     digest = importlib.import_module("examples.from_celery").digest
     assert run_twice(digest, {"args": [], "kwargs": {"kind": "daily"}}).results == ({"sent": 5}, {"sent": 5})
+
+
+def test_every_example_is_run_by_a_test_or_by_a_page() -> None:
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("[ed]*/test_*.py"))
+    ran = tests + "".join(command.text for page in PAGES for command in commands(page))
+    examples = [*(ROOT / "examples").glob("*.*"), *(ROOT / "docs" / "examples").glob("*.*")]
+    assert not [path.name for path in examples if path.stem.removesuffix("_target") not in ran]
