@@ -31,6 +31,7 @@ TITLES: Final = {
     "workers": "Workers",
     "runs": "Runs",
     "dead letters": "Dead letters",
+    "backfills": "Backfills",
     "schedules": "Schedules",
     "keys": "Keys",
     "audit": "The audit log",

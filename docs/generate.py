@@ -35,11 +35,13 @@ RULES: Final = (
     ("A holder that was lost", "schedkit.engine.failure.reap"),
     ("After a restore from a backup", "schedkit.engine.restoring"),
     ("Dead letters: redrive, drop, resolve", "schedkit.engine.failure.redrive"),
-    ("A redrive", "schedkit.model.redrives"),
+    ("Backfills: what never ran", "schedkit.engine.failure.backfill"),
+    ("A redrive, or a backfill", "schedkit.model.redrives"),
     ("The pace of a redrive", "schedkit.engine.failure.redrive_pace"),
     ("A job whose time has come", "schedkit.engine.when.plan"),
     ("A job along its schedule", "schedkit.engine.when.advance"),
     ("What an operator does to a job", "schedkit.engine.when.operate"),
+    ("What was expected, and what became of it", "schedkit.engine.when.ledger"),
     ("A cron when clocks change", "schedkit.engine.when.cron"),
 )
 GLOSSARY: Final = (

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse
 
 from schedkit import __version__
-from schedkit.api import audit, demo, dlq, jobs, keys, ops, runs, schedules, stream, workers
+from schedkit.api import audit, backfills, demo, dlq, jobs, keys, ledgers, ops, runs, schedules, skips, stream, workers
 from schedkit.api.access import Access, Auth, Guarded
 from schedkit.api.docs_page import docs_page
 from schedkit.api.door import Door
@@ -28,6 +28,9 @@ from schedkit.ports import World
 ROUTERS: Final = (
     jobs.batch_router,
     jobs.router,
+    skips.router,
+    ledgers.router,
+    backfills.router,
     workers.router,
     runs.router,
     dlq.router,

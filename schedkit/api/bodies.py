@@ -18,6 +18,7 @@ from schedkit.model.jobs import (
     MAX_ATTEMPTS,
     MAX_BACKOFF_MS,
     MAX_LEASE_MS,
+    MAX_SKIPPED,
     MAX_TASK_TIMEOUT_MS,
     MAX_TIMEOUT_MS,
     MAX_WINDOW_MS,
@@ -257,6 +258,12 @@ class ResumeBody(Body):
 class TriggerBody(Body):
     payload: Any = None
     as_of: Time | None = None
+
+
+class SkipBody(Body):
+    """How many of the next occurrences do not run."""
+
+    count: Annotated[int, Field(strict=True, ge=1, le=MAX_SKIPPED)] = 1
 
 
 class KeyCreate(Body):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from schedkit.api import dead, strict_json
+from schedkit.api import dead
 from schedkit.api.access import CallerDep, Guarded, Kept, needs
+from schedkit.api.beginning import begun, moved
 from schedkit.api.dead_in import DropBody, RedriveBody, filter_in, filter_of
 from schedkit.api.dead_out import (
     DeadGroupsOut,
@@ -36,14 +36,13 @@ from schedkit.api.requests import (
 )
 from schedkit.api.views import dead_letter_out, redrive_out, run_out
 from schedkit.engine.failure import redrive as redriving
-from schedkit.errors import InvalidInput, NotFound, Reason, Unprocessable
-from schedkit.model.access import Caller, Role
-from schedkit.model.keys import Index, dead_listing, kept_until, new_redrive_id, redrive_key, redrive_request_key
+from schedkit.errors import InvalidInput, NotFound, Reason
+from schedkit.model.access import Role
+from schedkit.model.keys import Index, dead_listing, new_redrive_id, redrive_key
 from schedkit.model.redrives import Redrive, RedriveState, redrive_of
 from schedkit.model.runs import RunStatus, run_of
-from schedkit.model.time import Instant
-from schedkit.model.writes import Absent, Applied, Item, Write
-from schedkit.ports import Page, World
+from schedkit.model.writes import Item
+from schedkit.ports import Page
 
 ID_CHANCE_BYTES: Final = 10
 
@@ -175,38 +174,12 @@ async def redrive_dead(
         total=plan.fit.count,
         note=body.note,
     )
-    began, replayed = await _begun(world, caller, fresh, body, idempotency_key)
+    meaning = body.model_dump(mode="json") | {"team_id": wanted.team_id}  # an admin's body means more
+    began, replayed = await begun(world, caller, fresh, meaning, idempotency_key)
     if replayed:
         response.headers["Idempotent-Replayed"] = "true"
     response.headers["Location"] = f"/v1/redrives/{began.redrive_id}"
     return redrive_out(began)
-
-
-async def _begun(
-    world: World, caller: Caller, fresh: Redrive, body: RedriveBody, key: str | None
-) -> tuple[Redrive, bool]:
-    """(the redrive, whether this key had begun it before). Raises Unprocessable."""
-    if key is None:
-        await world.commit(redriving.plan(fresh))
-        return fresh, False
-    meaning = body.model_dump(mode="json") | {"team_id": fresh.filter.team_id}  # an admin's body means more
-    digest = strict_json.digest(strict_json.canonical(meaning))
-    place = redrive_request_key(caller.tenant_id, caller.team_id, key)
-    taken = {"redrive_id": fresh.redrive_id, "request_hash": digest} | kept_until(fresh.created_at)
-    outcome = await world.commit(redriving.plan(fresh), Write(place, "take key", (Absent(),), taken))
-    if isinstance(outcome, Applied):
-        return fresh, False
-    used = await world.store.get(place)
-    before = await world.store.get(redrive_key(fresh.tenant_id, used["redrive_id"])) if used is not None else None
-    if used is None or before is None or used["request_hash"] != digest:
-        raise Unprocessable(
-            Reason.IDEMPOTENCY_KEY_REUSED,
-            f"the Idempotency-Key {key[:60]!r} was used for another redrive",
-            field="Idempotency-Key",
-            why="one key stands for one request, so that a repeat can be told from a new wish",
-            fix=("use a new key for a new redrive", "schedkit dlq redrives"),
-        )
-    return redrive_of(before), True
 
 
 @router.post("/dlq:drop", summary="Give dead letters up; they stay in the history", responses=refuses(404))
@@ -257,19 +230,19 @@ async def get_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> Re
 @router.post("/redrives/{redrive_id}:pause", summary="Start nothing more until it is resumed", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def pause_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
-    return await _moved(world, caller, redrive_id, redriving.pause)
+    return redrive_out(await moved(find_redrive, world, caller, redrive_id, redriving.pause))
 
 
 @router.post("/redrives/{redrive_id}:resume", summary="Go on after a pause", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def resume_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
-    return await _moved(world, caller, redrive_id, redriving.resume)
+    return redrive_out(await moved(find_redrive, world, caller, redrive_id, redriving.resume))
 
 
 @router.post("/redrives/{redrive_id}:continue", summary="Yes to the rest, after the canary", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def continue_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
-    return await _moved(world, caller, redrive_id, redriving.proceed)
+    return redrive_out(await moved(find_redrive, world, caller, redrive_id, redriving.proceed))
 
 
 @router.post(
@@ -277,24 +250,10 @@ async def continue_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) 
 )
 @needs(Role.OPERATOR)
 async def stop_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
-    return await _moved(world, caller, redrive_id, redriving.stop)
+    return redrive_out(await moved(find_redrive, world, caller, redrive_id, redriving.stop))
 
 
 @router.delete("/redrives/{redrive_id}", summary="The same as :stop", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def delete_redrive(world: WorldDep, caller: CallerDep, redrive_id: str) -> RedriveOut:
-    return await _moved(world, caller, redrive_id, redriving.stop)
-
-
-async def _moved(
-    world: World, caller: Caller, redrive_id: str, verb: Callable[[Redrive, Instant], Write | None]
-) -> RedriveOut:
-    """The verb is done to the redrive as it stands; whoever carries it out writes often, so it may take some tries."""
-    while True:
-        found = await find_redrive(world, caller, redrive_id)
-        write = verb(found, world.clock.now())
-        if write is None:
-            return redrive_out(found)
-        outcome = await world.commit(write)
-        if isinstance(outcome, Applied):
-            return redrive_out(redrive_of(outcome.item))
+    return redrive_out(await moved(find_redrive, world, caller, redrive_id, redriving.stop))

@@ -30,6 +30,10 @@ BODIES: Final[dict[str, list[Any]]] = {
     "PauseBody": [{"reason": "the mail server is being moved"}],
     "ResumeBody": [{"misfire": "RUN_ONCE"}],
     "TriggerBody": [{"payload": {"kind": "weekly_digest"}}],
+    "SkipBody": [{"count": 2}],
+    "BackfillBody": [
+        {"from": "2026-09-21T00:00:00Z", "to": "2026-09-28T00:00:00Z", "max_per_second": 5, "dry_run": True}
+    ],
     "PreviewBody": [{"schedule": DIGEST["schedule"], "after": "2026-10-31T05:30:00Z", "count": 5}],
     "PollBody": [{"worker_id": "ledgers-1", "wait_seconds": 0, "max_tasks": 4}, {"worker_id": "ledgers-1"}],
     "HeartbeatBody": [{"epoch": 1, "progress": {"rows": 10}}],
@@ -48,6 +52,7 @@ PARAMETERS: Final[dict[str, Any]] = {
     "ref": "digest",
     "run_id": RUN_ID,
     "redrive_id": "rd_01K6J9V3ZS4X5T8Q2N7C0M1R6E",
+    "backfill_id": "bf_01K6J9V3ZS4X5T8Q2N7C0M1R6E",
     "key_id": "0Ab3dEf6hIj9kL",
     "task_queue": "ledgers",
     "Idempotency-Key": "order-88",

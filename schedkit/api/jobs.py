@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
 from schedkit.api import bodies, strict_json
 from schedkit.api.access import CallerDep, Guarded, Kept, needs
+from schedkit.api.changing import IfMatch, attempts, held_record, landed, require_version
 from schedkit.api.creating import create, name_for
 from schedkit.api.jobs_in import instant_in, job_changed, payload_in
 from schedkit.api.jobs_out import BatchCreatedOut, CreatedOut, JobOut, JobsOut, NextOut
@@ -36,14 +36,13 @@ from schedkit.api.views import job_out, next_run, occurrence_out, run_out
 from schedkit.engine.when import operate
 from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.who import cancel as cancelling
-from schedkit.engine.who import claim as claiming
 from schedkit.errors import Conflict, InvalidInput, Reason, SchedkitError
-from schedkit.model.access import Caller, Role
+from schedkit.model.access import Role
 from schedkit.model.jobs import Job, JobStatus, job_of, target_id_of, task_queue_of
 from schedkit.model.keys import RUN_PREFIX, Index, job_key, jobs_listing, run_id, run_key
 from schedkit.model.runs import RunStatus, run_of
 from schedkit.model.schedules import Once
-from schedkit.model.writes import Applied, Item, Refused, Write
+from schedkit.model.writes import Applied, Item, Refused
 from schedkit.ports import Page, World
 
 BATCH_STEP: Final = 25
@@ -61,7 +60,6 @@ REPLAYED: Final[dict[int | str, dict[str, Any]]] = {
     201: {"headers": LOCATION},
 }
 LabelIs = Annotated[str, Field(json_schema_extra={"pattern": "^[^=]+="})]
-IfMatch = Annotated[str | None, Header(alias="If-Match")]
 
 
 @batch_router.post("/jobs:batchCreate", summary="Create up to 500 jobs, each answered by itself")
@@ -160,9 +158,9 @@ async def pause_job(
     until = instant_in(body.until, "until")
     if until is not None and until <= world.clock.now():
         raise InvalidInput(Reason.INVALID_ARGUMENT, f"until: {body.until} has passed", field="until")
-    async for job in _attempts(world, caller, ref):
-        _require_version(job, if_match)
-        if await _landed(world, operate.pause(job, body.reason, until, world.shards, world.clock.now())):
+    async for job in attempts(world, caller, ref):
+        require_version(job, if_match)
+        if await landed(world, operate.pause(job, body.reason, until, world.shards, world.clock.now())):
             break
     return job_out(await find_job(world, caller, job.job_id), world.registered)
 
@@ -176,11 +174,11 @@ async def resume_job(
     body: Annotated[Any, Depends(body_of(bodies.ResumeBody, optional=True))],
     if_match: IfMatch = None,
 ) -> JobOut:
-    async for job in _attempts(world, caller, ref):
-        _require_version(job, if_match)
+    async for job in attempts(world, caller, ref):
+        require_version(job, if_match)
         if job.status is not JobStatus.PAUSED:
             break  # it runs already: nothing to do
-        if await _landed(world, operate.resume(job, body.misfire, world.shards, world.clock.now())):
+        if await landed(world, operate.resume(job, body.misfire, world.shards, world.clock.now())):
             break
     return job_out(await find_job(world, caller, job.job_id), world.registered)
 
@@ -203,7 +201,7 @@ async def trigger_job(
             fix=("create a one-off job for that time",),
         )
     later_ms = 0  # two triggers within one millisecond are two runs
-    async for job in _attempts(world, caller, ref):
+    async for job in attempts(world, caller, ref):
         now = world.clock.now()
         scheduled_for = as_of if as_of is not None else now + later_ms
         match await world.commit(*operate.trigger(job, scheduled_for, payload, world.shards, now)):
@@ -269,8 +267,8 @@ async def edit_job(
     body: Annotated[Any, Depends(body_of(bodies.JobPatch))],
     if_match: IfMatch = None,
 ) -> JobOut:
-    async for job in _attempts(world, caller, ref):
-        _require_version(job, if_match)
+    async for job in attempts(world, caller, ref):
+        require_version(job, if_match)
         wanted = job_changed(job, body, world, world.clock.now())
         if wanted == job:
             return job_out(job, world.registered)
@@ -281,10 +279,10 @@ async def edit_job(
         moved = wanted.schedule != job.schedule
         writes = [operate.edit(job, wanted, world.shards, world.clock.now())]
         if moved:
-            writes += await _held_record(world, job, cancelling.REASON_RESCHEDULED)
+            writes += await held_record(world, job, cancelling.REASON_RESCHEDULED)
         if wanted.name is not None and wanted.name != job.name:
             writes.append(await name_for(world, caller, wanted))
-        if await _landed(world, *writes):
+        if await landed(world, *writes):
             break
     return job_out(await find_job(world, caller, job.job_id), world.registered)
 
@@ -301,39 +299,13 @@ async def cancel_job(
     """Nothing that was not claimed yet will run; a run in progress ends as it ends, unless `running=cancel`."""
     job = await find_job(world, caller, ref)
     while not job.status.ended:
-        _require_version(job, if_match)
-        held = await _held_record(world, job, cancelling.REASON_JOB_CANCELLED)
-        if await _landed(world, operate.cancel(job, world.shards, world.clock.now()), *held):
+        require_version(job, if_match)
+        held = await held_record(world, job, cancelling.REASON_JOB_CANCELLED)
+        if await landed(world, operate.cancel(job, world.shards, world.clock.now()), *held):
             break
         job = await find_job(world, caller, job.job_id)
     await _cancel_open_runs(world, job, running == "cancel")
     return job_out(await find_job(world, caller, job.job_id), world.registered)
-
-
-async def _attempts(world: World, caller: Caller, ref: str) -> AsyncIterator[Job]:
-    """The job as it stands, again after each refused write. Raises NotFound, Conflict (JOB_ENDED)."""
-    job = await find_job(world, caller, ref)
-    while True:
-        if job.status.ended:
-            raise Conflict(
-                Reason.JOB_ENDED,
-                f"{job.name or job.job_id} has ended: it is {job.status}",
-                why="a job that has ended does not come back",
-                fix=("create a new job; the name is free again",),
-            )
-        yield job
-        job = await find_job(world, caller, job.job_id)
-
-
-async def _landed(world: World, *writes: Write) -> bool:
-    return isinstance(await world.commit(*writes), Applied)
-
-
-async def _held_record(world: World, job: Job, reason: str) -> list[Write]:
-    """The record of an occurrence that waited for the run before it, and now will not run (C3)."""
-    if job.held is None or await world.store.get(run_key(job.job_id, job.held)) is not None:
-        return []
-    return [claiming.skip(job, job.held, dispatch_at(job, job.held), reason, world.clock.now())]
 
 
 async def _require_no_run(world: World, job: Job) -> None:
@@ -354,20 +326,6 @@ async def _require_no_run(world: World, job: Job) -> None:
             f"or cancel that run: schedkit run cancel {run_id(job.job_id, run.scheduled_for)}",
         ),
     )
-
-
-def _require_version(job: Job, if_match: str | None) -> None:
-    if if_match is None or if_match.strip() == "*":
-        return
-    if if_match.strip().strip('"') != str(job.version):
-        raise Conflict(
-            Reason.VERSION_CONFLICT,
-            f"{job.name or job.job_id} is at version {job.version}, not {if_match[:20]}",
-            field="If-Match",
-            why="somebody changed it since you read it",
-            fix=(f"schedkit job show {job.name or job.job_id}",),
-            extra={"version": job.version},
-        )
 
 
 async def _cancel_open_runs(world: World, job: Job, running_too: bool) -> None:

@@ -120,7 +120,13 @@ def scheduled(job: Job, now: Instant) -> Job:
     occurrences.check(job.schedule, counted_from)
     first = occurrences.next_after(job.schedule, counted_from)
     assert first is not None, "check refuses a schedule with no occurrence"
-    return replace(job, counted_from=counted_from, next_run_at=first.scheduled_for, zone_data=TZDATA_VERSION)
+    return replace(
+        job,
+        counted_from=counted_from,
+        known_since=counted_from,
+        next_run_at=first.scheduled_for,
+        zone_data=TZDATA_VERSION,
+    )
 
 
 def job_changed(job: Job, patch: bodies.JobPatch, world: World, now: Instant) -> Job:

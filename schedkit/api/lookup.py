@@ -1,4 +1,4 @@
-"""Finding what a path names: a job by its id or its name, a run or a redrive by its id.
+"""Finding what a path names: a job by its id or its name, a run, a redrive or a backfill by its id.
 
 What is not the caller's is not there.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from schedkit.errors import NotFound, Reason
 from schedkit.model.access import Caller
 from schedkit.model.jobs import Job, job_of
-from schedkit.model.keys import JOB_ID_PREFIX, job_key, name_key, parse_run_id, redrive_key, run_key
+from schedkit.model.keys import BACKFILL_ID_PREFIX, JOB_ID_PREFIX, job_key, name_key, parse_run_id, redrive_key, run_key
 from schedkit.model.redrives import Redrive, redrive_of
 from schedkit.model.runs import Run, run_of
 from schedkit.ports import World
@@ -57,9 +57,8 @@ async def find_run(world: World, caller: Caller, run_id: str) -> Run:
 
 async def find_redrive(world: World, caller: Caller, redrive_id: str) -> Redrive:
     """Raises NotFound (REDRIVE_NOT_FOUND)."""
-    item = await world.store.get(redrive_key(caller.tenant_id, redrive_id))
-    found = redrive_of(item) if item is not None else None
-    if found is None or not caller.reaches(found.filter.team_id):
+    found = None if redrive_id.startswith(BACKFILL_ID_PREFIX) else await _begun(world, caller, redrive_id)
+    if found is None:
         raise NotFound(
             Reason.REDRIVE_NOT_FOUND,
             f"there is no redrive {redrive_id[:80]!r}",
@@ -68,3 +67,23 @@ async def find_redrive(world: World, caller: Caller, redrive_id: str) -> Redrive
             fix=("schedkit dlq redrives",),
         )
     return found
+
+
+async def find_backfill(world: World, caller: Caller, backfill_id: str) -> Redrive:
+    """Raises NotFound (BACKFILL_NOT_FOUND)."""
+    found = await _begun(world, caller, backfill_id) if backfill_id.startswith(BACKFILL_ID_PREFIX) else None
+    if found is None:
+        raise NotFound(
+            Reason.BACKFILL_NOT_FOUND,
+            f"there is no backfill {backfill_id[:80]!r}",
+            field="backfill_id",
+            why="a backfill is kept for 30 days after its end",
+            fix=("schedkit job backfills",),
+        )
+    return found
+
+
+async def _begun(world: World, caller: Caller, redrive_id: str) -> Redrive | None:
+    item = await world.store.get(redrive_key(caller.tenant_id, redrive_id))
+    found = redrive_of(item) if item is not None else None
+    return found if found is not None and caller.reaches(found.filter.team_id) else None

@@ -45,6 +45,7 @@ class RunOut(TypedDict):
     not_before: Time | None
     cancel_requested: bool
     triggered: bool
+    backfilled: bool
     misfired: bool
     attempts: list[AttemptOut]
     progress: JSON

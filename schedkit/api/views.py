@@ -20,6 +20,7 @@ from schedkit.api.jobs_out import (
     TargetOut,
 )
 from schedkit.api.ops_out import KeyOut, KeyState, RecordOut
+from schedkit.api.past_out import BackfillOut
 from schedkit.api.runs_out import AttemptOut, RecentRunOut, RunOut
 from schedkit.api.target_auth import auth_out
 from schedkit.engine.when import zones
@@ -29,7 +30,7 @@ from schedkit.model.audit import Record
 from schedkit.model.events import Event
 from schedkit.model.jobs import Job, JobStatus, RetryPolicy, Target, TaskTarget
 from schedkit.model.keys import run_id
-from schedkit.model.redrives import Redrive
+from schedkit.model.redrives import DeadFilter, PastRange, Redrive
 from schedkit.model.runs import Attempt, Run
 from schedkit.model.schedules import Cron, Interval, Occurrence, Once, Schedule
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
@@ -107,6 +108,7 @@ def run_out(run: Run) -> RunOut:
         "not_before": time_out(run.not_before),
         "cancel_requested": run.cancel_requested,
         "triggered": run.triggered,
+        "backfilled": run.backfilled,
         "misfired": run.misfired,
         "attempts": [attempt_out(attempt) for attempt in run.attempts],
         "progress": json.loads(run.progress) if run.progress is not None else None,
@@ -149,6 +151,7 @@ def dead_letter_out(run: Run) -> DeadLetterOut:
 def redrive_out(redrive: Redrive) -> RedriveOut:
     """A redrive as the API shows it: what was asked for, and how far it has come. Without a team it is of them all."""
     dead = redrive.filter
+    assert isinstance(dead, DeadFilter), "a backfill is shown as what it is"
     return {
         "redrive_id": redrive.redrive_id,
         "tenant_id": redrive.tenant_id,
@@ -182,6 +185,38 @@ def redrive_out(redrive: Redrive) -> RedriveOut:
         "created_at": rfc3339(redrive.created_at),
         "updated_at": rfc3339(redrive.updated_at),
         "finished_at": time_out(redrive.finished_at),
+    }
+
+
+def backfill_out(backfill: Redrive, job_name: str | None) -> BackfillOut:
+    """A backfill as the API shows it: what was asked for, and how far it has come."""
+    past = backfill.filter
+    assert isinstance(past, PastRange), "a redrive is shown as what it is"
+    return {
+        "backfill_id": backfill.redrive_id,
+        "tenant_id": backfill.tenant_id,
+        "team_id": past.team_id,
+        "job_id": past.job_id,
+        "job_name": job_name,
+        "from": rfc3339(past.since),
+        "to": rfc3339(past.until),
+        "order": past.order.value,
+        "one_by_one": past.one_by_one,
+        "max_per_second": backfill.max_per_second,
+        "state": backfill.state.value,
+        "state_reason": backfill.state_reason,
+        "total": backfill.total,
+        "started": backfill.redriven,
+        "open": len(backfill.open),
+        "succeeded": backfill.succeeded,
+        "failed": backfill.failed,
+        "cancelled": backfill.cancelled,
+        "skipped": dict(backfill.skipped),
+        "owner": backfill.owner,
+        "note": backfill.note,
+        "created_at": rfc3339(backfill.created_at),
+        "updated_at": rfc3339(backfill.updated_at),
+        "finished_at": time_out(backfill.finished_at),
     }
 
 

@@ -100,11 +100,10 @@ def plan_lines(me: Invocation, plan: Doc, what: str, *, asks: bool) -> list[str]
 def progress(redrive: Doc) -> str:
     """`redrive rd_7K2  ############------------  612/1,180  50/s  ok 611  failed 1  11 s left`"""
     total = max(redrive["total"] - sum(redrive["skipped"].values()), redrive["redriven"])
-    full = BAR if not total else BAR * redrive["redriven"] // total
     left = total - redrive["redriven"]
     parts = [
         f"redrive {redrive['redrive_id']}",
-        "#" * full + "-" * (BAR - full),
+        bar(redrive["redriven"], total),
         f"{redrive['redriven']:,}/{total:,}",
         f"{redrive['max_per_second']}/s",
         f"ok {redrive['succeeded']:,}",
@@ -117,6 +116,12 @@ def progress(redrive: Doc) -> str:
     elif redrive["open"]:
         parts.append(f"{redrive['open']:,} open")
     return "  ".join(parts)
+
+
+def bar(done: int, total: int) -> str:
+    """`############------------`"""
+    full = BAR if not total else BAR * done // total
+    return "#" * full + "-" * (BAR - full)
 
 
 def redrive_page(redrive: Doc, zone: str | None) -> One:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from schedkit.cli.frame import Change
     from schedkit.client import Client
     from schedkit.client.connection import Token
+    from schedkit.client.occurrences import Occurrences
 
 T = TypeVar("T")
 
@@ -100,6 +101,13 @@ class Invocation:
         if self._client is None:
             self._client = self.client_of(self.context)
         return self._client
+
+    @property
+    def occurrences(self) -> Occurrences:
+        """What the client of the context in use asks about occurrences."""
+        from schedkit.client.occurrences import Occurrences
+
+        return Occurrences(self.client)
 
     def client_of(self, context: Context) -> Client:
         from schedkit.client import Client

@@ -2,91 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from schedkit.cli import complete, jobfiles, jobimport, jobpages, jobspec, lists, repeating, values, waiting
-from schedkit.cli.failures import exit_code
+from schedkit.cli import (
+    backfill,
+    complete,
+    jobfiles,
+    jobimport,
+    jobpages,
+    jobspec,
+    jobverbs,
+    ledger,
+    lists,
+    repeating,
+    values,
+    waiting,
+)
 from schedkit.cli.frame import Change, Listing, Waiting, Watching, noun, verb
-from schedkit.cli.invocation import Invocation, each
+from schedkit.cli.invocation import Invocation
+from schedkit.cli.jobfilter import JobFilter
 from schedkit.cli.jobspec import Spec
 from schedkit.cli.output import Items, One
 from schedkit.cli.runpages import run_items
-from schedkit.cli.show import count
 from schedkit.errors import SchedkitError
-from schedkit.model.jobs import MisfirePolicy, Priority
 from schedkit.model.runs import RunStatus
-from schedkit.model.time import rfc3339
 
 app = noun("Create, change and look at jobs")
 
 Option = typer.Option
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Name or id.", autocompletion=complete.jobs)]
-Jobs = Annotated[list[str], typer.Argument(metavar="JOB...", help="Names or ids.", autocompletion=complete.jobs)]
-STATES: Final = {
-    "active": "SCHEDULED",
-    "paused": "PAUSED",
-    "done": "COMPLETED",
-    "failed": "FAILED",
-    "cancelled": "CANCELLED",
-    "running": "",  # not a state of the job: it has a run in progress
-}
 
 
 @verb(app, "list")
-def list_jobs(
-    me: Invocation,
-    listing: Listing,
-    watching: Watching,
-    state: Annotated[
-        str | None, Option("--state", metavar="S,S", help="active, paused, running, done, failed, cancelled.")
-    ] = None,
-    target: Annotated[str | None, Option("--target", metavar="T", help="Whose target has this text.")] = None,
-    queue: Annotated[str | None, Option("--queue", metavar="Q", help="Whose runs wait in this task queue.")] = None,
-    priority: Annotated[str | None, Option("--priority", metavar="P", help="Of this priority.")] = None,
-    due_within: Annotated[str | None, Option("--due-within", metavar="10m", help="Due this soon.")] = None,
-    search: Annotated[str | None, Option("--search", metavar="TEXT", help="In name, description or id.")] = None,
-    managed_by: Annotated[str | None, Option("--managed-by", metavar="FILE", help="Kept by this job file.")] = None,
-) -> None:
+def list_jobs(me: Invocation, listing: Listing, watching: Watching, which: JobFilter) -> None:
     """List jobs.
 
     Examples:
       schedkit job list
       schedkit job list --state paused -l team=growth -o json
     """
-    states = values.choices(state or "", list(STATES), "--state")
-    wanted = values.choice(priority, [word.value for word in Priority], "--priority") if priority else None
-
-    def kept(job: Mapping[str, Any]) -> bool:
-        return (
-            (target is None or target in jobpages.target_text(job))
-            and (wanted is None or job.get("priority") == wanted)
-            and (search is None or jobpages.mentions(job, search))
-        )
+    kept, narrowed = which.kept(), lists.narrowing(listing, **which.said)
+    page_of = jobpages.with_a_run(me.client, listing) if "running" in which.states else me.client.list_jobs
 
     def look() -> Items:
-        filters: dict[str, Any] = {
-            "status": [STATES[word] for word in states if STATES[word]],
-            "labels": values.pairs(listing.label, "--label"),
-            "due_before": rfc3339(values.now_ms() + values.duration_ms(due_within)) if due_within else None,
-            "managed_by": managed_by,
-            "task_queue": queue,
-        }
-        local = any(value is not None for value in (target, wanted, search))
-        page_of = jobpages.with_a_run(me.client, listing) if "running" in states else me.client.list_jobs
-        items, cursor = lists.fetch(me, listing, page_of, filters, kept if local else None)
-        narrowed = lists.narrowing(
-            listing,
-            state=state,
-            target=target,
-            queue=queue,
-            priority=priority,
-            due_within=due_within,
-            search=search,
-            managed_by=managed_by,
-        )
+        items, cursor = lists.fetch(me, listing, page_of, which.query(listing.label), kept)
         return jobpages.job_items(me, items, cursor, narrowed)
 
     if watching.watch:
@@ -185,89 +146,7 @@ def update_job(me: Invocation, spec: Spec, change: Change, job: Job) -> None:
     me.show(jobpages.updated_page(me, before, after, "updated"))
 
 
-@verb(app, "pause")
-def pause_job(
-    me: Invocation,
-    change: Change,
-    job: Jobs,
-    until: Annotated[str | None, Option("--until", metavar="TIME", help="Start again by itself then.")] = None,
-) -> None:
-    """Stop future runs, keep the job.
-
-    Examples:
-      schedkit job pause digest --reason "mail server is moved"
-      schedkit job pause digest purge-carts --until 2h
-    """
-    end = rfc3339(values.instant(until, zone=me.zone, field="--until")) if until else None
-    _each(me, change, job, "pause", lambda name: me.client.pause_job(name, reason=change.reason, until=end))
-
-
-@verb(app, "resume")
-def resume_job(
-    me: Invocation,
-    change: Change,
-    job: Jobs,
-    misfire: Annotated[
-        str | None, Option("--misfire", metavar="P", help="Of what was missed: run-once, skip or run-all.")
-    ] = None,
-) -> None:
-    """Start again, and say what happens to missed runs (nothing, unless --misfire is given).
-
-    Examples:
-      schedkit job resume digest
-      schedkit job resume digest --misfire run-once
-    """
-    policy = values.choice(misfire, [word.value for word in MisfirePolicy], "--misfire") if misfire else None
-    _each(me, change, job, "resume", lambda name: me.client.resume_job(name, misfire=policy))
-
-
-@verb(app, "cancel")
-def cancel_job(
-    me: Invocation,
-    change: Change,
-    job: Jobs,
-    running: Annotated[str, Option("--running", metavar="keep|cancel", help="A run in progress.")] = "keep",
-) -> None:
-    """Cancel for good. A run in progress ends as it ends, unless --running cancel.
-
-    Examples:
-      schedkit job cancel tea
-      schedkit job cancel tea digest --running cancel
-    """
-    also = values.choice(running, ("keep", "cancel"), "--running") == "cancel"
-    _each(me, change, job, "cancel", lambda name: me.client.cancel_job(name, running=also))
-
-
-@verb(app, "trigger")
-def trigger_job(
-    me: Invocation,
-    change: Change,
-    waits: Waiting,
-    job: Job,
-    payload: Annotated[str | None, Option("--payload", metavar="JSON", help="Instead of the job's own.")] = None,
-    as_of: Annotated[str | None, Option("--as-of", metavar="TIME", help="The time the run is for; now.")] = None,
-    follow: Annotated[bool, Option("--follow", help="Stay until it has ended.")] = False,
-) -> None:
-    """Run once now, outside the schedule.
-
-    Examples:
-      schedkit job trigger digest
-      schedkit job trigger digest --payload '{"day":"2026-09-27"}' --follow
-    """
-    sent = values.payload(payload, f"schedkit job trigger {job}") if payload is not None else None
-    at = rfc3339(values.instant(as_of, zone=me.zone, field="--as-of")) if as_of else None
-    if change.dry_run:
-        with me.asking():
-            me.show(jobpages.verb_page(me, me.client.get_job(job), "would trigger"))
-        return
-    me.changing(change, f"trigger {job}")
-    with me.asking():
-        run = me.client.trigger_job(job, payload=sent, as_of=at, idempotency_key=change.idempotency_key)
-    wait = waits.wait or ("1h" if follow else None)
-    if wait is None or me.for_people:
-        me.show(jobpages.triggered_page(run, waits=wait is not None))
-    if wait is not None:
-        waiting.finish(me, run["run_id"], wait)
+jobverbs.add_to(app)
 
 
 @verb(app, "runs")
@@ -324,24 +203,7 @@ def job_next(
     me.show(next_items(me, due, zone, values.now_ms(), windowed=windowed, empty=jobpages.nothing_next(found)))
 
 
-def _each(me: Invocation, change: Change, jobs: list[str], verb: str, act: Any) -> None:
-    """Do one thing to each job; refusals are told one by one, and the first decides the exit code."""
-    if change.dry_run:
-        said, act = f"would {verb}", me.client.get_job
-    else:
-        said = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}[verb]
-        me.changing(change, f"{verb} {count(len(jobs), 'job')}")
-    with me.asking():
-        done, refusal = each(me, jobs, act)
-    if len(jobs) == 1 or me.for_people:
-        for job in done:
-            ended = verb == "cancel" and job["status"] not in ("CANCELLED", "SCHEDULED", "PAUSED")
-            me.show(jobpages.verb_page(me, job, f"was {job['status']} already:" if ended else said))
-    else:
-        me.show(jobpages.job_items(me, done, None, ""))
-    if refusal is not None:
-        raise typer.Exit(exit_code(refusal))
-
-
+ledger.add_to(app)
+backfill.add_to(app)
 jobfiles.add_to(app)
 jobimport.add_to(app)

@@ -17,6 +17,7 @@ from schedkit.model.time import SECOND_MS, parse_rfc3339
 Doc = Mapping[str, Any]
 
 SCHEMA: Final = "schedkit.job/v1"
+MOST_TOLD: Final = 3  # times in one line
 SPEC_FIELDS: Final = (
     "name",
     "description",
@@ -256,6 +257,19 @@ def verb_page(me: Invocation, job: Doc, said: str) -> One:
         text += f" until {show.stamp(job['paused_until'], zone)}"
     elif job.get("next_run_at") and job.get("status") == "SCHEDULED":
         text += f", next run {_next(job, zone, now_ms())}"
+    return One(SCHEMA, job, [show.line(text)], "job_id", exact=True)
+
+
+def skipped_page(me: Invocation, job: Doc, said: str) -> One:
+    """`skipped digest Tue 2026-09-29 08:00:00 -04:00, next run …` after a skip-next."""
+    zone, skipped = zone_of(me, job), job.get("skipped") or []
+    times = [show.long_stamp(at, zone) for at in skipped]
+    told = times if len(times) <= MOST_TOLD else [times[0], "…", f"{times[-1]} ({len(times)} runs)"]
+    text = f"{said} {called(job)} {', '.join(told) or 'nothing: nothing of it is due'}"
+    if job.get("next_run_at"):
+        text += f"; next run {_next(job, zone, now_ms())}"
+    elif skipped:
+        text += "; nothing else of it is due" + (f": it is {job['status']}" if job["status"] != "SCHEDULED" else "")
     return One(SCHEMA, job, [show.line(text)], "job_id", exact=True)
 
 

@@ -5,18 +5,21 @@ RUN is a run id, JOB@TIME (digest@09:00), JOB@last, JOB@next, or JOB alone for i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
-from schedkit.cli import complete, following, lists, output, values, waiting
-from schedkit.cli.failures import exit_code
+from schedkit.cli import bulk, complete, following, lists, output, values, waiting
+from schedkit.cli.failures import Code, ExitCode, Refusal, exit_code
 from schedkit.cli.frame import Change, Listing, Waiting, Watching, noun, verb
 from schedkit.cli.invocation import Invocation, each
 from schedkit.cli.output import Items, One
-from schedkit.cli.runpages import SCHEMA, run_items, run_line, run_page, took_ms
+from schedkit.cli.runfilter import STATUSES, RunFilter, target_of
+from schedkit.cli.runpages import SCHEMA, run_items, run_line, run_page
+from schedkit.cli.show import count
 from schedkit.model.runs import RunStatus
 
 app = noun("Look at runs, wait for them, cancel and retry them")
@@ -24,75 +27,48 @@ app = noun("Look at runs, wait for them, cancel and retry them")
 Option = typer.Option
 RUN_HELP: Final = "Run id, JOB@TIME, JOB@last, JOB@next, or JOB: its newest run."
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=complete.runs)]
-Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help=RUN_HELP, autocompletion=complete.runs)]
-STATUSES: Final = [status.value for status in RunStatus]
+Runs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[RUN]...", help=RUN_HELP + " Or filters.", autocompletion=complete.runs),
+]
+All = Annotated[bool, Option("--all", help="Every run that this can be done to.")]
 TAIL_PAGE: Final = 100
 TAIL_FIRST: Final = 10  # as tail(1) does
 TAIL_REMEMBERS: Final = 2_000
 
+Doc = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What is done to runs: its name before and after, the statuses that it can be done to, and how it reads."""
+
+    name: str
+    done: str
+    statuses: list[str]
+    act: Callable[[str], Doc]
+    look: Callable[[str], Doc]  # what a dry run shows instead
+    line: Callable[[Doc, bool], str]  # (the run, whether it was done)
+
 
 @verb(app, "list")
-def list_runs(
-    me: Invocation,
-    listing: Listing,
-    watching: Watching,
-    job: Annotated[str | None, Option("--job", metavar="J", help="Of this job.")] = None,
-    target: Annotated[str | None, Option("--target", metavar="T", help="Whose target has this text.")] = None,
-    state: Annotated[str | None, Option("--state", metavar="S,S", help="running, retry-wait, failed …")] = None,
-    outcome: Annotated[str | None, Option("--outcome", metavar="O,O", help="The same, for ended ones.")] = None,
-    since: Annotated[str | None, Option("--since", metavar="15m", help="Due after this time.")] = None,
-    slower_than: Annotated[str | None, Option("--slower-than", metavar="2s", help="Took longer.")] = None,
-    late_than: Annotated[str | None, Option("--late-than", metavar="1s", help="Started later than this.")] = None,
-    executor: Annotated[str | None, Option("--executor", metavar="E", help="Held by this one.")] = None,
-) -> None:
+def list_runs(me: Invocation, listing: Listing, watching: Watching, which: RunFilter) -> None:
     """Runs across jobs, newest first.
 
     Examples:
       schedkit run list --since 15m
       schedkit run list --outcome failed --job digest -o json
     """
-    statuses = values.choices(state or "", STATUSES, "--state") + values.choices(outcome or "", STATUSES, "--outcome")
-    slow_ms = values.duration_ms(slower_than, "--slower-than") if slower_than else None
-    late_ms = values.duration_ms(late_than, "--late-than") if late_than else None
-
-    def kept(run: Mapping[str, Any]) -> bool:
-        return (
-            (slow_ms is None or (took_ms(run) or 0) > slow_ms)
-            and (late_ms is None or (run.get("lag_ms") or 0) > late_ms)
-            and (executor is None or run.get("lease_owner") == executor)
-            and (target is None or target in _targets(me, run))
-        )
+    kept, narrowed = which.kept(me), lists.narrowing(listing, **which.said)
+    empty = f"no runs match ({narrowed})" if narrowed else "no runs yet  try: schedkit job list"
 
     def look() -> Items:
-        filters = {"status": statuses, "job": job, "since": values.since(since, me.zone)}
-        local = any(value is not None for value in (slow_ms, late_ms, executor, target))
-        items, cursor = lists.fetch(me, listing, me.client.list_runs, filters, kept if local else None)
-        narrowed = lists.narrowing(
-            listing,
-            job=job,
-            target=target,
-            state=state,
-            outcome=outcome,
-            since=since,
-            slower_than=slower_than,
-            late_than=late_than,
-            executor=executor,
-        )
-        empty = f"no runs match ({narrowed})" if narrowed else "no runs yet  try: schedkit job list"
+        items, cursor = lists.fetch(me, listing, me.client.list_runs, which.query(me, []), kept)
         return run_items(me, items, cursor, empty)
 
     if watching.watch:
         me.watch(look, watching.interval)
     me.show(look())
-
-
-def _targets(me: Invocation, run: Mapping[str, Any]) -> str:
-    """The target of a run's job; each job is asked for once."""
-    known: dict[str, str] = me.remembered
-    if run["job_id"] not in known:
-        spec = me.client.get_job(run["job_id"]).get("target") or {}
-        known[run["job_id"]] = f"{spec.get('url', '')} {spec.get('target_id', '')}"
-    return known[run["job_id"]]
 
 
 @verb(app, "show")
@@ -145,31 +121,22 @@ def wait_run(
 
 
 @verb(app, "cancel")
-def cancel_run(me: Invocation, change: Change, waits: Waiting, run: Runs) -> None:
+def cancel_run(
+    me: Invocation, change: Change, waits: Waiting, which: RunFilter, run: Runs = None, everything: All = False
+) -> None:
     """Ask a run to stop. A call that is out cannot be called back: it may end SUCCEEDED_AFTER_CANCEL.
 
     Examples:
       schedkit run cancel digest@09:00
       schedkit run cancel tea --wait
+      schedkit run cancel --job digest --state retry-wait --dry-run
     """
-    with me.asking():
-        ids = [waiting.resolve(me, text) for text in run]
-    if not change.dry_run:
-        me.changing(change, f"cancel {', '.join(ids)}")
-    with me.asking():
-        done, refusal = each(me, ids, me.client.get_run if change.dry_run else me.client.cancel_run)
-    said = "would ask" if change.dry_run else "asked"
-    wait = None if change.dry_run else waits.wait
-    if me.for_people or (len(ids) == 1 and wait is None):
-        for found in done:
-            line = f"{said} {found['run_id']} to stop: it is {found['status']}"
-            me.show(One(SCHEMA, found, [line], "run_id", exact=True))
-    elif wait is None:
-        me.show(run_items(me, done, None, ""))
-    if wait is not None:
-        waiting.end(me, [waiting.until(me, found["run_id"], wait) for found in done])
-    if refusal is not None:
-        raise typer.Exit(exit_code(refusal))
+
+    def line(found: Doc, done: bool) -> str:
+        return f"{'asked' if done else 'would ask'} {found['run_id']} to stop: it is {found['status']}"
+
+    deed = Deed("cancel", "asked", ["RUNNING", "RETRY_WAIT"], me.client.cancel_run, me.client.get_run, line)
+    _do(me, change, waits, which, run, everything, deed)
 
 
 @verb(app, "retry")
@@ -177,33 +144,78 @@ def retry_run(
     me: Invocation,
     change: Change,
     waits: Waiting,
-    run: Runs,
+    which: RunFilter,
+    run: Runs = None,
+    everything: All = False,
     include_unknown: Annotated[
         bool, Option("--include-unknown", help="Also what may have been done already (at most once).")
     ] = False,
 ) -> None:
-    """A new series of attempts for a dead letter: epoch + 1, the same idempotency key. Many at once: dlq redrive.
+    """A new series of attempts for a dead letter: epoch + 1, the same idempotency key. Thousands of them: dlq redrive.
 
     Examples:
       schedkit run retry digest@09:00
       schedkit run retry tea --wait
+      schedkit run retry --job digest --since 1h --dry-run
     """
-    with me.asking():
-        ids = [waiting.resolve(me, text) for text in run]
-    if not change.dry_run:
-        me.changing(change, f"retry {', '.join(ids)}")
+
+    def line(found: Doc, done: bool) -> str:
+        series = found["series"] + (not done)
+        return f"{'started' if done else 'would start'} {found['run_id']} again: series {series} of attempts"
+
     retry = partial(me.client.retry_run, include_unknown=include_unknown)
+    dead = ["FAILED", *(["UNKNOWN"] if include_unknown else [])]
+    _do(me, change, waits, which, run, everything, Deed("retry", "started", dead, retry, me.client.get_dead, line))
+
+
+def _do(
+    me: Invocation,
+    change: Change,
+    waits: Waiting,
+    which: RunFilter,
+    runs: Sequence[str] | None,
+    everything: bool,
+    deed: Deed,
+) -> None:
+    """To the runs that are named, all told and waited for; or to those that match, after a yes."""
+    if bulk.by_filter(runs or (), which.narrows, everything, f"schedkit run {deed.name}", "RUN"):
+        return _to_matching(me, change, waits, which, deed)
     with me.asking():
-        done, refusal = each(me, ids, me.client.get_dead if change.dry_run else retry)
-    said = "would start" if change.dry_run else "started"
+        ids = [waiting.resolve(me, text) for text in runs or ()]
+    if not change.dry_run:
+        me.changing(change, f"{deed.name} {', '.join(ids)}")
+    with me.asking():
+        done, refusal = each(me, ids, deed.look if change.dry_run else deed.act)
     wait = None if change.dry_run else waits.wait
-    for found in done if wait is None else ():
-        line = f"{said} {found['run_id']} again: series {found['series'] + change.dry_run} of attempts"
-        me.show(One(SCHEMA, found, [line], "run_id", exact=True))
+    if wait is None or me.for_people:
+        _show(me, deed, done, really=not change.dry_run, alone=len(ids) == 1)
     if wait is not None:
         waiting.end(me, [waiting.until(me, found["run_id"], wait) for found in done])
     if refusal is not None:
         raise typer.Exit(exit_code(refusal))
+
+
+def _to_matching(me: Invocation, change: Change, waits: Waiting, which: RunFilter, deed: Deed) -> None:
+    if waits.wait is not None:
+        raise Refusal(Code.USAGE, ExitCode.USAGE, "--wait goes with a RUN")
+    listing = Listing(everything=True)
+    found, _ = lists.fetch(me, listing, me.client.list_runs, which.query(me, deed.statuses), which.kept(me))
+    narrowed = lists.narrowing(listing, **which.said)
+    if change.dry_run or not found:
+        me.say(f"would {deed.name} {count(len(found), 'run')}" if found else "no runs match")
+        return me.show(run_items(me, found, None, narrowed))
+    bulk.agreed(me, change, deed.name, "run", [str(run["run_id"]) for run in found], narrowed)
+    outcome = bulk.one_by_one(me, found, lambda run: str(run["run_id"]), lambda run: deed.act(run["run_id"]))
+    _show(me, deed, outcome.done, really=True, alone=False)
+    bulk.summed(me, outcome, deed.done, "run")
+
+
+def _show(me: Invocation, deed: Deed, done: list[Doc], *, really: bool, alone: bool) -> None:
+    if alone or me.for_people:
+        for found in done:
+            me.show(One(SCHEMA, found, [deed.line(found, really)], "run_id", exact=True))
+    else:
+        me.show(run_items(me, done, None, ""))
 
 
 @verb(app, "resolve")
@@ -272,7 +284,7 @@ def tail_runs(
         seen |= {_key(found): None for found in ended}
         while len(seen) > TAIL_REMEMBERS:
             seen.pop(next(iter(seen)))
-        shown = [found for found in ended if target is None or target in _targets(me, found)]
+        shown = [found for found in ended if target is None or target in target_of(me, found)]
         for found in shown[len(shown) - min(begin, len(shown)) :] if first else shown:
             _print_ended(me, found)
             left = None if left is None else left - 1

@@ -149,7 +149,12 @@ def run_page(run: Doc, zone: str | None, *, response: bool) -> One:
 
 
 def _asked(run: Doc) -> str | None:
-    flags = {"triggered": "by hand", "misfired": "after its time", "cancel_requested": "to stop"}
+    flags = {
+        "triggered": "by hand",
+        "backfilled": "by a backfill",
+        "misfired": "after its time",
+        "cancel_requested": "to stop",
+    }
     return ", ".join(text for field, text in flags.items() if run.get(field)) or None
 
 

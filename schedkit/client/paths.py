@@ -1,4 +1,4 @@
-"""What calls name: the paths of jobs, runs, redrives and keys, and queries and bodies without what is not given.
+"""What calls name: paths of jobs, runs, redrives, backfills and keys; queries and bodies without what is not given.
 
 What could never be one segment of a path names nothing, and is refused without asking.
 """
@@ -46,6 +46,14 @@ def redrive_path(redrive_id: str) -> str:
         said = f"{redrive_id!r} is no redrive's id"
         raise NotFound(Reason.REDRIVE_NOT_FOUND, said, fix=["schedkit dlq redrives"], field="redrive")
     return f"/v1/redrives/{quote(redrive_id, safe='')}"
+
+
+def backfill_path(backfill_id: str) -> str:
+    """A backfill's path. Raises NotFound."""
+    if _no_segment(backfill_id):
+        said = f"{backfill_id!r} is no backfill's id"
+        raise NotFound(Reason.BACKFILL_NOT_FOUND, said, fix=["schedkit job backfills"], field="backfill")
+    return f"/v1/backfills/{quote(backfill_id, safe='')}"
 
 
 def key_path(key_id: str) -> str:

@@ -8,7 +8,15 @@ from hashlib import sha256
 from typing import Final
 
 from schedkit.model.audit import KEPT_FOR_MS, Entry, Record, Tip, hash_of
-from schedkit.model.keys import REDRIVE_ID_PREFIX, RUN_PREFIX, audit_key, audit_listing, run_id, sortable
+from schedkit.model.keys import (
+    BACKFILL_ID_PREFIX,
+    REDRIVE_ID_PREFIX,
+    RUN_PREFIX,
+    audit_key,
+    audit_listing,
+    run_id,
+    sortable,
+)
 from schedkit.model.time import Instant
 from schedkit.model.writes import Absent, Equals, Item, Key, Write
 
@@ -34,8 +42,8 @@ def append(tip: Tip, entry: Entry, chain: int, now: Instant) -> tuple[Write, Tip
 
 
 def resource_of(key: Key) -> str:
-    """What an item is called outside: the id of a job, a run, a redrive or a key."""
-    if key.sort.startswith(REDRIVE_ID_PREFIX):
+    """What an item is called outside: the id of a job, a run, a redrive, a backfill or a key."""
+    if key.sort.startswith((REDRIVE_ID_PREFIX, BACKFILL_ID_PREFIX)):
         return key.sort
     name = key.partition.partition("#")[2] or key.sort
     if key.sort.startswith(RUN_PREFIX):

@@ -9,7 +9,7 @@ from typing import Final
 
 from schedkit.model.events import Event, EventKind
 from schedkit.model.jobs import DEFAULT_TEAM
-from schedkit.model.keys import REDRIVE_ID_PREFIX, RUN_PREFIX
+from schedkit.model.keys import BACKFILL_ID_PREFIX, REDRIVE_ID_PREFIX, RUN_PREFIX
 from schedkit.model.runs import RunStatus
 from schedkit.model.time import Instant
 from schedkit.model.writes import Item, Write
@@ -25,7 +25,7 @@ def event_of(write: Write, item: Item, now: Instant) -> Event | None:
     sort = write.key.sort
     if sort.startswith(RUN_PREFIX):
         return _of_run(write, item, now) if write.arrow not in QUIET_OF_RUNS else None
-    if sort.startswith(REDRIVE_ID_PREFIX) and "state" in item:
+    if sort.startswith((REDRIVE_ID_PREFIX, BACKFILL_ID_PREFIX)) and "state" in item:
         if write.arrow in QUIET_OF_REDRIVES:
             return None
         facts = {name: item.get(name) for name in ("state", "total", "redriven", "succeeded", "failed")}

@@ -22,6 +22,8 @@ MIN_LEASE_MS: Final = 5 * SECOND_MS  # shorter, and one lost heartbeat would cos
 MAX_LEASE_MS: Final = 3_600 * SECOND_MS
 MAX_TASK_TIMEOUT_MS: Final = 7 * DAY_MS
 MAX_WINDOW_MS: Final = 86_400 * SECOND_MS
+MAX_PAUSES: Final = 50  # that are remembered; before them nothing is known
+MAX_SKIPPED: Final = 90  # occurrences by one skip-next: one write, and a transaction holds 100 items at most
 
 
 class JobStatus(StrEnum):
@@ -186,6 +188,10 @@ class Job:
     pause_reason: str | None = None
     paused_at: Instant | None = None
 
+    # What the ledger must know of the past (W16).
+    known_since: Instant | None = None  # what is due after it is due by the schedule as it stands now
+    pauses: tuple[tuple[Instant, Instant], ...] = ()  # (after, through): what was due there was passed over at resume
+
 
 def job_attributes(job: Job) -> dict[str, Any]:
     """The job as item attributes: JSON values only, `None` where there is nothing."""
@@ -287,6 +293,7 @@ _ENCODE: Final[dict[str, Callable[[Any], Any]]] = {
     "retry": lambda retry: _attributes_of(_RETRY_FIELDS, retry),
     "labels": lambda labels: dict(labels) or None,
     "notes": lambda notes: list(notes) or None,
+    "pauses": lambda pauses: [list(pause) for pause in pauses] or None,
     **dict.fromkeys(_ENUMS, attrgetter("value")),
 }
 _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
@@ -294,5 +301,6 @@ _DECODE: Final[dict[str, Callable[[Any], Any]]] = {
     "target": _target_of,
     "retry": lambda attributes: RetryPolicy(**attributes),
     "notes": tuple,
+    "pauses": lambda pauses: tuple((after, through) for after, through in pauses),
     **_ENUMS,
 }

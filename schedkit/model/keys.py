@@ -7,6 +7,7 @@
     pulse  PULSE               <node>
     key    KEY#<tenant>#<team> <Idempotency-Key>
     redrive     REDRIVE#<tenant>           <redrive_id>              REDRIVING, until it has ended
+    backfill    BACKFILL#<tenant>          <backfill_id>             likewise
     its key     REDRIVEKEY#<tenant>#<team> <Idempotency-Key>
     apikey APIKEY#<key_id>     KEY                                     KEYS#<tenant>
     holder HOLDER#<tenant>     <name of API keys>
@@ -36,7 +37,8 @@ RUN_PREFIX: Final = "RUN#"
 PULSES: Final = "PULSE"
 JOB_ID_PREFIX: Final = "job_"
 REDRIVE_ID_PREFIX: Final = "rd_"
-REDRIVING: Final = "REDRIVING"  # where every redrive is listed, of whatever tenant, as long as it has not ended
+BACKFILL_ID_PREFIX: Final = "bf_"
+REDRIVING: Final = "REDRIVING"  # where all redrives and backfills of all tenants are listed until they have ended
 PLACEMENT_GROUPS: Final = 1_024
 RETENTION_MS: Final = 30 * DAY_MS  # what has ended is kept this long in the store
 
@@ -162,7 +164,9 @@ def dead_listing(tenant_id: str) -> str:
 
 
 def redrive_key(tenant_id: str, redrive_id: str) -> Key:
-    return Key(f"REDRIVE#{tenant_id}", redrive_id)
+    """The place of a redrive, or of a backfill: each kind is listed by itself."""
+    kind = "BACKFILL" if redrive_id.startswith(BACKFILL_ID_PREFIX) else "REDRIVE"
+    return Key(f"{kind}#{tenant_id}", redrive_id)
 
 
 def redrive_request_key(tenant_id: str, team_id: str, idempotency_key: str) -> Key:
@@ -193,6 +197,11 @@ def new_job_id(now: Instant, draw: bytes) -> str:
 def new_redrive_id(now: Instant, draw: bytes) -> str:
     """`rd_` + a ULID of `now` and ten bytes of chance: sorted by id, redrives are sorted by age."""
     return REDRIVE_ID_PREFIX + _ulid(now, draw)
+
+
+def new_backfill_id(now: Instant, draw: bytes) -> str:
+    """`bf_` + a ULID, as the id of a redrive."""
+    return BACKFILL_ID_PREFIX + _ulid(now, draw)
 
 
 def _ulid(now: Instant, draw: bytes) -> str:

@@ -1,5 +1,7 @@
 """Redrives: one request to start dead letters again, kept as an item, so that it survives whoever carries it out.
 
+A backfill is one too: of occurrences of a job's past instead of dead letters, and without a canary.
+
 PLANNED ──► CANARY ──► WAITING ──continue──► RUNNING ──► DONE
    │           └ one of the first failed ─► STOPPED
    └── without a canary ──────────────────────► RUNNING
@@ -22,6 +24,7 @@ MAX_PER_SECOND: Final = 10_000
 DEFAULT_PER_SECOND: Final = 50
 MAX_CANARY: Final = 100
 MAX_NAMED_RUNS: Final = 500
+MAX_BACKFILLED: Final = 10_000  # occurrences in the range of one backfill
 MAX_OPEN: Final = 500  # runs of one redrive that have not ended: where they pile up, nothing is added
 
 
@@ -60,7 +63,13 @@ class Unfit(StrEnum):
     JOB_PAUSED = "JOB_PAUSED"  # likewise; resume the job first
     JOB_GONE = "JOB_GONE"  # forgotten 30 days after its end: nobody knows what to call
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"  # at most once: only where calling it again was asked for
-    CHANGED = "CHANGED"  # somebody redrove, dropped or resolved it since it was listed
+    CHANGED = "CHANGED"  # somebody redrove, dropped or resolved it since it was listed, or gave its job other times
+
+    # of the occurrences of a backfill
+    RAN_ALREADY = "RAN_ALREADY"  # under this time and key, whatever came of it but a failure for good
+    FAILED_ALREADY = "FAILED_ALREADY"  # it is or was a dead letter: that is what a redrive is for
+    UNDER_WAY = "UNDER_WAY"  # it runs, or waits to
+    TOO_OLD = "TOO_OLD"  # whether it ran is not known any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,29 @@ class DeadFilter:
         )
 
 
+class Order(StrEnum):
+    """Which of the occurrences of a backfill come first."""
+
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+
+@dataclass(frozen=True, slots=True)
+class PastRange:
+    """Which occurrences: those of a job with since <= time < until. `team_id` is the job's.
+
+    They are the occurrences of the schedule that the job had as this was asked for: `known_since` is that schedule's.
+    """
+
+    job_id: str
+    since: Instant
+    until: Instant
+    team_id: str
+    order: Order = Order.OLDEST
+    one_by_one: bool = False  # the job's runs may not overlap
+    known_since: Instant | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Redrive:
     """One redrive as it stands in the store. `version` is raised by every write; `epoch` by every holder."""
@@ -99,7 +131,7 @@ class Redrive:
     tenant_id: str
     created_at: Instant  # what died after it is another redrive's
     updated_at: Instant
-    filter: DeadFilter
+    filter: DeadFilter | PastRange
     max_per_second: int = DEFAULT_PER_SECOND
     canary: int = 0  # the first so many, then ask
     goes_on: bool = False  # after a good canary by itself
@@ -118,7 +150,7 @@ class Redrive:
     lease_expires_at: Instant | None = None
 
     # How far it has come.
-    cursor: str | None = None  # in the list of dead letters, oldest first
+    cursor: str | None = None  # in the list of dead letters, oldest first; of a backfill the time it has come to
     walked: bool = False  # to the end of the list, or to the limit
     redriven: int = 0
     succeeded: int = 0
@@ -134,7 +166,11 @@ def redrive_attributes(redrive: Redrive) -> dict[str, Any]:
     """The redrive as item attributes: JSON values only."""
     attributes = {name: getattr(redrive, name) for name in _FIELDS}
     attributes["filter"] = {name: value for name, value in asdict(redrive.filter).items() if value not in (None, ())}
-    attributes["filter"]["run_ids"] = list(redrive.filter.run_ids)
+    match redrive.filter:
+        case DeadFilter(run_ids=run_ids):
+            attributes["filter"]["run_ids"] = list(run_ids)
+        case PastRange(order=order):
+            attributes["filter"]["order"] = order.value
     attributes["state"] = redrive.state.value
     attributes["paused_from"] = redrive.paused_from.value if redrive.paused_from is not None else None
     attributes["skipped"] = dict(redrive.skipped)
@@ -146,12 +182,18 @@ def redrive_attributes(redrive: Redrive) -> dict[str, Any]:
 def redrive_of(item: Item) -> Redrive:
     """The redrive in a stored item."""
     values = {name: item[name] for name in _FIELDS if item.get(name) is not None}
-    values["filter"] = DeadFilter(**{**values["filter"], "run_ids": tuple(values["filter"]["run_ids"])})
+    values["filter"] = _filter_of(values["filter"])
     values["first"], values["open"] = tuple(values["first"]), tuple(values["open"])
     values["state"] = RedriveState(values["state"])
     if "paused_from" in values:
         values["paused_from"] = RedriveState(values["paused_from"])
     return Redrive(**values)
+
+
+def _filter_of(said: Mapping[str, Any]) -> DeadFilter | PastRange:
+    if "since" in said:
+        return PastRange(**{**said, "order": Order(said["order"])})
+    return DeadFilter(**{**said, "run_ids": tuple(said["run_ids"])})
 
 
 DEAD_STATUSES: Final = (RunStatus.FAILED, RunStatus.UNKNOWN)

@@ -13,10 +13,12 @@
       (none) ── due, triggered ──► RETRY_WAIT ── a worker's claim ──► RUNNING ── lease ended, released ──► RETRY_WAIT
 
       FAILED, UNKNOWN ── redrive: a new series of attempts ──► RETRY_WAIT
+      (none), SKIPPED ── backfill: it runs after all ──► RETRY_WAIT
       UNKNOWN ── resolve: a person knows what happened ──► SUCCEEDED, FAILED
 
 Runs for workers wait in RETRY_WAIT for each claim, the first one too. Every arrow is one conditional write, and every
-arrow into RUNNING raises the epoch. A redrive is asked for by a person; by itself nothing leaves a final state.
+arrow into RUNNING raises the epoch. A redrive or a backfill is asked for by a person; by itself nothing leaves a final
+state.
 """
 
 from __future__ import annotations
@@ -99,6 +101,7 @@ class Run:
     reclaims: int = 0  # how many holders were lost in a row; a run that keeps killing them ends
     cancel_requested: bool = False
     triggered: bool = False  # asked for by hand, outside the schedule
+    backfilled: bool = False  # of the schedule's past, and asked for by hand after it had gone on
     payload: str | None = None  # triggered with a payload of its own
     attempts: tuple[Attempt, ...] = ()
     progress: str | None = None  # JSON: what its worker reported last, kept for the next one
@@ -108,7 +111,7 @@ class Run:
     created_at: Instant = 0
     finished_at: Instant | None = None
     series: int = 1  # of attempts: each redrive begins another, and counts its attempts from 1
-    redrive_id: str | None = None  # of the redrive that began this series; None where nobody's did, or for one run only
+    redrive_id: str | None = None  # of the redrive or backfill that began this series; None where none, or for one run
     dropped_at: Instant | None = None  # a person gave it up: it is among the dead letters no more
     resolved_at: Instant | None = None  # it was UNKNOWN, and a person said what had happened
     note: str | None = None  # what that person wrote beside it
@@ -117,6 +120,16 @@ class Run:
     def run_id(self) -> str:
         """Its name, and the idempotency key its target gets."""
         return run_id(self.job_id, self.scheduled_for)
+
+    @property
+    def never_called(self) -> bool:
+        """It ended, and nothing was called for it: it was skipped, or given up before its call.
+
+        What was cancelled on request may have been at work.
+        """
+        given_up = {attempt.outcome for attempt in self.attempts} <= {AttemptOutcome.CANCELLED}
+        cancelled = self.status is RunStatus.CANCELLED and given_up and not self.cancel_requested
+        return cancelled or self.status is RunStatus.SKIPPED
 
 
 def new_run(job: Job, scheduled_for: Instant, due_at: Instant, status: RunStatus, now: Instant) -> Run:

@@ -1,8 +1,8 @@
-"""The redriver: starts dead letters again, as redrives ask for it, at their pace (F6).
+"""The redriver: starts what redrives and backfills ask for, at their pace (F6, W14).
 
-    take ─► list a page of dead letters, oldest first ─► wait for the gap ─► release a few, in one write ─┐
-              ▲                     ▲                                                                     │
-              └── page done: pass ──┴── a second has passed: follow those that are open, turn ◄───────────┘
+    take ─► list a page of candidates, in order ─► wait for the gap ─► release a few, in one write ─┐
+              ▲                     ▲                                                                │
+              └── page done: pass ──┴── some time has passed: follow those that are open, turn ◄─────┘
 
 Every write is conditional on the redrive as this process knows it, so one that was stopped, or replaced by another
 holder, changes nothing any more. A release is conditional on what was known before the wait for the gap: whoever wrote
@@ -19,25 +19,18 @@ from typing import Final
 from schedkit.engine.failure import redrive as redriving
 from schedkit.engine.failure.redrive_pace import pace_of
 from schedkit.errors import StoreUnavailable
-from schedkit.model.jobs import Job, job_of
-from schedkit.model.keys import (
-    REDRIVING,
-    Index,
-    dead_listing,
-    job_key,
-    parse_run_id,
-    run_key,
-)
+from schedkit.model.jobs import Job
+from schedkit.model.keys import REDRIVING, Index, parse_run_id, run_key
 from schedkit.model.redrives import Redrive, Unfit, redrive_of
 from schedkit.model.runs import Run, run_of
 from schedkit.model.time import SECOND_MS, Instant
 from schedkit.model.writes import Applied, Key, Refused, Write
 from schedkit.ports import World
+from schedkit.roles.candidates import PAGE, STORE_PATIENCE_MS, Fit, NotYet, candidates_of
 
-PAGE: Final = 50
 LOOK_EVERY_MS: Final = 3 * SECOND_MS
+ONE_BY_ONE_MS: Final = SECOND_MS // 2  # … at the one run for whose end the next one waits
 NO_ROOM_MS: Final = 100  # until it is looked again whether a canary, or enough of what is open, has ended or begun
-STORE_PATIENCE_MS: Final = 5_000  # half a lease: another may take it up after that
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +100,8 @@ class Drive:
         self._next_page: str | None = None
         self._in_page = False
         self._skipped: Counter[str] = Counter()
+        self._candidates = candidates_of(redrive, world)
+        self._follow_every_ms = ONE_BY_ONE_MS if redriving.one_by_one(redrive) else LOOK_EVERY_MS
         self._unstarted = list(redrive.open[-self._pace.unstarted :])
         self._followed_at: Instant | None = None
 
@@ -137,9 +132,9 @@ class Drive:
     # ── what was released ────────────────────────────────────────────────────────────────────────────────────────
 
     async def _follow(self) -> None:
-        """Each second, count those that have ended, and keep the lease."""
+        """Every few seconds, count those that have ended, and keep the lease."""
         now = self._world.clock.now()
-        if self._followed_at is not None and 0 <= now - self._followed_at < LOOK_EVERY_MS:
+        if self._followed_at is not None and 0 <= now - self._followed_at < self._follow_every_ms:
             return
         self._followed_at = now
         runs = {run_id: await self._run(run_id) for run_id in self._redrive.open}
@@ -161,23 +156,15 @@ class Drive:
     # ── what is to be released ───────────────────────────────────────────────────────────────────────────────────
 
     async def _listed_some(self) -> bool:
-        """Dead letters that the filter keeps are at hand; False where the page has no more of them."""
-        if self._in_page:
-            return bool(self._listed)
-        redrive = self._redrive
-        page = await self._world.store.page(
-            dead_listing(redrive.tenant_id), index=Index.DEAD, limit=PAGE, cursor=redrive.cursor
-        )
-        runs = [run_of(item) for _, item in page.items]
-        known = [run for run in runs if (run.finished_at or 0) <= redrive.created_at]
-        self._listed = deque(run for run in known if redrive.filter.keeps(run) and not self._done_by_us(run))
-        self._next_page = page.cursor if len(known) == len(runs) else None
-        self._in_page = True
+        """Candidates are at hand; False where the page has no more of them."""
+        if not self._in_page:
+            batch = await self._candidates.page(self._redrive)
+            self._listed = deque(batch.runs)
+            self._next_page = batch.cursor
+            self._in_page = True
+            if batch.left:
+                self._skipped[Unfit.CHANGED.value] += batch.left
         return bool(self._listed)
-
-    def _done_by_us(self, run: Run) -> bool:
-        """It died again in the series that this redrive began, before a clock that was behind."""
-        return run.redrive_id == self._redrive.redrive_id
 
     async def _page_done(self) -> None:
         write = redriving.passed(self._redrive, self._next_page, self._skipped, self._world.clock.now())
@@ -210,18 +197,22 @@ class Drive:
                 self._listed.appendleft(run)
 
     async def _fit(self, count: int, jobs: dict[str, Job]) -> list[Run]:
-        """Up to `count` of those at hand that may be redriven, and their jobs; what may not be is passed over."""
+        """Up to `count` of those at hand that may be started, and their jobs; what may not be is passed over."""
         runs: list[Run] = []
         while self._listed and len(runs) < count:
             run = self._listed.popleft()
-            item = await self._world.get_by(self._patience, job_key(run.job_id))
-            job = job_of(item) if item is not None else None
-            why = redriving.unfit(run, job, include_unknown=self._redrive.include_unknown)
-            if why is not None:
-                self._skipped[why.value] += 1
-            elif job is not None:
-                jobs[run.job_id] = job
-                runs.append(run)
+            match await self._candidates.fit(run):
+                case Fit(run, job):
+                    jobs[run.job_id] = job
+                    runs.append(run)
+                case Unfit() as why:
+                    self._skipped[why.value] += 1
+                case None:
+                    pass
+                case NotYet():
+                    self._listed.appendleft(run)
+                    await self._world.clock.sleep(NO_ROOM_MS)
+                    break
         return runs
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ from schedkit.model.writes import Write
 from tests.api.asking import body
 from tests.worlds import SeededChance, Virtual
 
+PAST: Final = {"from": "2026-05-30T00:00:00Z", "to": "2026-06-01T12:00:00Z"}
 PEPPER: Final = b"a pepper that only the tests know"
 
 # Who calls: (tenant, team, role). Everything that a test makes first is made by the operator.
@@ -90,7 +91,7 @@ async def dead_run(world: Virtual, job_id: str) -> str:
 
 @asynccontextmanager
 async def keyed() -> AsyncIterator[Keyed]:
-    """The callers; a job of the operator's with a run, a dead run and a redrive that nobody takes up; a key."""
+    """The callers; a job of the operator's with a run, a dead run, a redrive and a backfill that nobody takes up."""
     keyring = Keyring(lambda: PEPPER, SeededChance(99).bytes, "test")
     async with Virtual(access=Access(Auth.API_KEY, keyring)) as world:
         made = Keyed(world, keyring)
@@ -109,4 +110,6 @@ async def keyed() -> AsyncIterator[Keyed]:
         }
         redrive = await made.ask("operator", "POST", "/v1/dlq:redrive", json={"filter": {}})
         made.names["redrive_id"] = redrive["redrive_id"]
+        backfill = await made.ask("operator", "POST", f"/v1/jobs/{job['job_id']}:backfill", json=PAST)
+        made.names["backfill_id"] = backfill["backfill_id"]
         yield made

@@ -12,7 +12,7 @@ from schedkit.api.app import ROUTERS
 from schedkit.model.access import Role
 from schedkit.roles.recovery import recount_all
 from tests.api.asking import DAILY, body, refused
-from tests.api.keyed import CALLERS, Keyed, keyed
+from tests.api.keyed import CALLERS, PAST, Keyed, keyed
 from tests.worlds import URL
 
 RUN: Final = {"epoch": 1}
@@ -43,11 +43,19 @@ ROUTES: Final[dict[str, Row]] = {
     "GET /v1/jobs/{ref}": Row(V, owned=True),
     "GET /v1/jobs/{ref}/runs": Row(V, owned=True),
     "GET /v1/jobs/{ref}/next": Row(V, owned=True),
+    "GET /v1/jobs/{ref}/ledger": Row(V, owned=True),
     "PATCH /v1/jobs/{ref}": Row(O, owned=True, body={"priority": "LOW"}),
     "DELETE /v1/jobs/{ref}": Row(O, owned=True),
     "POST /v1/jobs/{ref}:pause": Row(O, owned=True),
     "POST /v1/jobs/{ref}:resume": Row(O, owned=True),
     "POST /v1/jobs/{ref}:trigger": Row(O, owned=True),
+    "POST /v1/jobs/{ref}:skipNext": Row(O, owned=True),
+    "POST /v1/jobs/{ref}:backfill": Row(O, owned=True, body=PAST),
+    "GET /v1/backfills": Row(V),
+    "GET /v1/backfills/{backfill_id}": Row(V, owned=True),
+    "POST /v1/backfills/{backfill_id}:pause": Row(O, owned=True),
+    "POST /v1/backfills/{backfill_id}:resume": Row(O, owned=True),
+    "POST /v1/backfills/{backfill_id}:stop": Row(O, owned=True),
     "GET /v1/runs": Row(V),
     "GET /v1/runs/{run_id}": Row(V, owned=True),
     "POST /v1/runs/{run_id}:cancel": Row(O, owned=True),
@@ -149,7 +157,15 @@ async def test_what_is_not_there_for_somebody_reads_as_what_never_was(who: str) 
 @pytest.mark.parametrize("who", ["other team", "other tenant"])
 async def test_lists_show_nothing_of_others(who: str) -> None:
     async with keyed() as there:
-        for path in ("/v1/jobs", "/v1/runs", "/v1/workers", "/v1/dlq", "/v1/dlq?group_by=error", "/v1/redrives"):
+        for path in (
+            "/v1/jobs",
+            "/v1/runs",
+            "/v1/workers",
+            "/v1/dlq",
+            "/v1/dlq?group_by=error",
+            "/v1/redrives",
+            "/v1/backfills",
+        ):
             assert (await there.ask(who, "GET", path))["items"] == [], path
         snapshot = await there.ask(who, "GET", "/v1/ops/snapshot")
         assert set(snapshot["jobs"].values()) == {0}

@@ -20,11 +20,15 @@ from typer.testing import CliRunner, Result
 
 from tests.cli.samples import (
     API_KEY,
+    BACKFILL,
+    BACKFILL_ID,
+    BACKFILL_PLAN,
     DEAD,
     EVENTS,
     JOB,
     JOB_ID,
     KEY_ID,
+    LEDGER,
     OCCURRENCES,
     PLAN,
     REDRIVE,
@@ -83,6 +87,12 @@ class FakeServer:
         return known if known is not None else (404, problem(404, "ROUTE_NOT_FOUND"))
 
 
+def _of_backfills() -> dict[str, Any]:
+    found: dict[str, Any] = {"GET /v1/backfills": (200, page(BACKFILL))}
+    found[f"GET /v1/backfills/{BACKFILL_ID}"] = (200, BACKFILL)
+    return found | {f"POST /v1/backfills/{BACKFILL_ID}:{verb}": (200, BACKFILL) for verb in ("pause", "resume", "stop")}
+
+
 def _standard() -> dict[str, Any]:
     """A server with one job and one run, whose every call succeeds."""
     job, run = copy.deepcopy(JOB), copy.deepcopy(RUN)
@@ -107,6 +117,7 @@ def _standard() -> dict[str, Any]:
         **{
             f"POST /v1/redrives/{REDRIVE_ID}:{verb}": (200, REDRIVE) for verb in ("pause", "resume", "continue", "stop")
         },
+        **_of_backfills(),
         f"POST /v1/runs/{RUN_ID}:heartbeat": (
             200,
             {"lease_expires_at": "2026-09-28T12:01:00Z", "cancel_requested": False},
@@ -142,8 +153,13 @@ def _standard() -> dict[str, Any]:
             f"POST /v1/jobs/{name}:pause": (200, {**job, "status": "PAUSED"}),
             f"POST /v1/jobs/{name}:resume": (200, job),
             f"POST /v1/jobs/{name}:trigger": (200, run),
+            f"POST /v1/jobs/{name}:backfill": lambda asked: (
+                (200, BACKFILL_PLAN) if asked.body.get("dry_run") else (202, BACKFILL)
+            ),
+            f"POST /v1/jobs/{name}:skipNext": (200, {**job, "skipped": ["2026-09-29T12:00:00Z"], "version": 8}),
             f"GET /v1/jobs/{name}/runs": (200, page(run)),
             f"GET /v1/jobs/{name}/next": (200, OCCURRENCES),
+            f"GET /v1/jobs/{name}/ledger": (200, LEDGER),
         }
     return found
 

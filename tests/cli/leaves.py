@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from schedkit.cli.app import app
-from tests.cli.samples import KEY_ID, REDRIVE_ID, RUN_ID
+from tests.cli.samples import BACKFILL_ID, KEY_ID, REDRIVE_ID, RUN_ID
 
 SIGNED = Path(__file__).with_name("signed")  # a call as its target received it
 JOBS = Path(__file__).with_name("jobs.yaml")
@@ -29,10 +29,17 @@ ARGUMENTS: dict[str, list[str]] = {
     "job update": ["digest", "--window", "5m"],
     "job pause": ["digest"],
     "job resume": ["digest"],
+    "job skip-next": ["digest"],
     "job cancel": ["digest"],
     "job trigger": ["digest"],
     "job runs": ["digest"],
     "job next": ["digest"],
+    "job ledger": ["digest"],
+    "job backfill": ["digest", "--from", "7d", "--yes"],
+    "job backfills": [],
+    "job backfill-pause": [BACKFILL_ID],
+    "job backfill-resume": [BACKFILL_ID],
+    "job backfill-stop": [BACKFILL_ID],
     "job validate": ["-f", str(JOBS)],
     "job diff": ["-f", str(NO_JOBS)],
     "job apply": ["-f", str(NO_JOBS)],

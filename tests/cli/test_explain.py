@@ -23,7 +23,7 @@ from schedkit.target import Cause
 from tests.cli.conftest import Cli
 from tests.cli.test_frame import parse
 
-SKIP_REASONS = {"MISFIRED", "OVERLAP", "EXPIRED", "MISSED_WHILE_PAUSED"}
+SKIP_REASONS = {"MISFIRED", "OVERLAP", "EXPIRED", "MISSED_WHILE_PAUSED", "SKIPPED_BY_HAND"}
 WORDS = """job, occurrence, run, attempt, epoch, lease, dispatch window, dispatch lag, shard, bucket, straggler,
 misfire, redrive, poison message, cell, placement group, breaker, fencing token, idempotency key, dead letter,
 signature"""
@@ -78,6 +78,7 @@ def test_a_number_is_an_exit_code_or_the_codes_of_a_status(offline: Cli) -> None
         "KEY_NOT_FOUND",
         "ROUTE_NOT_FOUND",
         "REDRIVE_NOT_FOUND",
+        "BACKFILL_NOT_FOUND",
     ]
     assert offline("explain", "12345").exit_code == 3
 
@@ -96,6 +97,8 @@ def test_every_word_of_the_contract_has_an_entry() -> None:
         "reaper",
         "managed by",
         "drift",
+        "backfill",
+        "ledger",
     }
 
 

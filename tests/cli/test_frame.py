@@ -130,7 +130,7 @@ def test_a_tz_after_utc_wins_and_the_other_way_round(cli: Cli) -> None:
 def test_a_noun_alone_shows_its_verbs(offline: Cli) -> None:
     result = offline("job")
     assert result.exit_code == 0
-    assert "create      Create a job" in result.stdout
+    assert "  create           Create a job" in result.stdout
 
 
 def test_a_typo_is_answered_with_what_was_meant(offline: Cli) -> None:

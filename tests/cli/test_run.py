@@ -226,3 +226,28 @@ def test_a_run_that_was_asked_to_stop_says_so_beside_its_status(cli: Cli, server
 def test_an_unknown_outcome_names_the_flag_that_has_it(cli: Cli) -> None:
     for flag in ("--outcome", "--state"):
         assert cli("run", "list", flag, "bogus").stderr.startswith(f"error: {flag} is one of ")
+
+
+# ── by filter ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("verb", "statuses"), [("cancel", ["RUNNING", "RETRY_WAIT"]), ("retry", ["FAILED"])])
+def test_a_verb_is_done_to_what_the_filters_of_the_list_find(
+    cli: Cli, server: FakeServer, verb: str, statuses: list[str]
+) -> None:
+    result = cli("run", verb, "--job", "digest", "--since", "2026-09-28T00:00:00Z", "--yes")
+    assert result.exit_code == 0, result.output
+    (listed,) = [asked for asked in server.of("GET") if asked.path == "/v1/runs"]
+    assert (listed.query["status"], listed.query["job"]) == (statuses, ["digest"])
+    assert server.of("POST")[-1].path == f"/v1/runs/{RUN_ID}:{verb}"
+    assert f"{verb} 1 run (job digest, since 2026-09-28T00:00:00Z): {RUN_ID}" in result.stderr
+
+
+def test_neither_a_run_nor_a_filter_is_wrong_usage(cli: Cli, server: FakeServer) -> None:
+    for verb in ("cancel", "retry"):
+        assert cli("run", verb, "--yes").exit_code == 2
+        assert cli("run", verb, RUN_ID, "--all", "--yes").exit_code == 2
+        assert cli("run", verb, "--all", "--yes", "--wait").exit_code == 2
+        assert cli("run", verb, "--all").exit_code == 8
+        assert f"would {verb} 1 run\n" in cli("run", verb, "--all", "--dry-run").stderr
+    assert server.of("POST") == []

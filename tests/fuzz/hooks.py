@@ -45,13 +45,17 @@ FIELDS: Final = {
     "expires_after_seconds": "longer than the window",
     "filter.run_ids": "ids of runs",
     "failed_before": "not before failed_after",
-    "until": "ahead of now, to pause until then",
+    "until": "ahead of now, to pause until then; later than since, and few occurrences between them, in a ledger",
+    "from": "of a backfill: 30 days back at the earliest",
+    "to": "of a backfill: later than from, and few occurrences between them",
     "as_of": "not ahead of now",
     "error": "goes with FAILED",
     "retryable": "goes with FAILED",
     "retry_after_seconds": "goes with FAILED",
 }
-TIMES: Final = frozenset({"since", "until", "due_before", "failed_after", "failed_before", "after", "as_of"})
+TIMES: Final = frozenset(
+    {"since", "until", "from", "to", "due_before", "failed_after", "failed_before", "after", "as_of"}
+)
 
 _addresses = count(1)
 

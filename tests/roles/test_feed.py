@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import pytest
+
 from schedkit.adapters.observed import ObservedStore
 from schedkit.model.events import Event, EventKind
 from schedkit.roles.feed import Alerts, Feed
@@ -135,11 +137,15 @@ async def test_what_a_run_carries_is_not_in_its_events() -> None:
         assert max(len(repr(event)) for _, event in ring.after(0, 1_000)[1]) < 1_000
 
 
-async def test_a_redrive_is_told_at_its_turns() -> None:
+@pytest.mark.parametrize("past", [False, True], ids=["redrive", "backfill"])
+async def test_a_redrive_or_a_backfill_is_told_at_its_turns(past: bool) -> None:
     async with Virtual() as world:
         ring = listening(world)
         await world.boot(redriving=True)
-        await world.ask("POST", "/v1/dlq:redrive", json={"filter": {}})
+        job = await world.create("0 8 * * *")
+        span: dict[str, object] = {"from": "2026-06-01T00:00:00Z", "to": "2026-06-01T01:00:00Z"}
+        path, body = (f"/v1/jobs/{job['job_id']}:backfill", span) if past else ("/v1/dlq:redrive", {"filter": {}})
+        await world.ask("POST", path, json=body)
         await world.wait(seconds=10)
         found = [what for kind, what in told(ring) if kind == "redrive"]
         assert found[0] == "plan redrive"

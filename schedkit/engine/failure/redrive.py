@@ -4,7 +4,7 @@ Of a run                                             condition
     redrive   FAILED, UNKNOWN → RETRY_WAIT           it is as it was listed: status, epoch, time of death
     drop      FAILED, UNKNOWN, as they are           likewise; it leaves the dead letters and stays in the history
     resolve   UNKNOWN → SUCCEEDED, FAILED            likewise; a person says what happened
-Of a redrive
+Of a redrive, and of a backfill (what that does to a run is in `backfill.py`)
     plan, pause, resume, continue, stop              the redrive is as it was read
     take      a holder begins, under the next epoch  nobody else's lease lives
     let go    its holder is known to be gone         the redrive is as it was read
@@ -21,12 +21,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from schedkit.engine.failure.backfill import backfill_run, make_known
 from schedkit.errors import Conflict, Reason
 from schedkit.model.jobs import Job, JobStatus
 from schedkit.model.keys import REDRIVING, job_key, kept_until, redrive_key, run_key, sortable
 from schedkit.model.redrives import (
     DEAD_STATUSES,
     MAX_OPEN,
+    PastRange,
     Redrive,
     RedriveState,
     StopReason,
@@ -165,7 +167,8 @@ def stop(redrive: Redrive, now: Instant) -> Write | None:
 
 def _refuse_ended(redrive: Redrive, verb: str) -> None:
     if redrive.state.ended:
-        raise _state(redrive, f"has ended, so it cannot be {verb}: it is {redrive.state}", "schedkit dlq redrive")
+        again = "schedkit job backfills" if isinstance(redrive.filter, PastRange) else "schedkit dlq redrive"
+        raise _state(redrive, f"has ended, so it cannot be {verb}: it is {redrive.state}", again)
 
 
 def _state(redrive: Redrive, what: str, fix: str) -> Conflict:
@@ -197,12 +200,17 @@ def room(redrive: Redrive) -> int:
     """How many runs may be released now, the pace aside."""
     if redrive.walked or redrive.state not in (RedriveState.CANARY, RedriveState.RUNNING):
         return 0
-    bounds = [MAX_OPEN - len(redrive.open)]
+    bounds = [(1 if one_by_one(redrive) else MAX_OPEN) - len(redrive.open)]
     if redrive.state is RedriveState.CANARY:
         bounds.append(redrive.canary - redrive.redriven)
     if redrive.limit is not None:
         bounds.append(redrive.limit - redrive.redriven)
     return max(0, min(bounds))
+
+
+def one_by_one(redrive: Redrive) -> bool:
+    """Each of its runs waits for the one before it to end."""
+    return isinstance(redrive.filter, PastRange) and redrive.filter.one_by_one
 
 
 def release(redrive: Redrive, runs: Sequence[Run], jobs: Mapping[str, Job], shards: int, now: Instant) -> list[Write]:
@@ -213,9 +221,12 @@ def release(redrive: Redrive, runs: Sequence[Run], jobs: Mapping[str, Job], shar
     moved = replace(
         _leased(redrive, now), redriven=redrive.redriven + len(runs), first=first, open=(*redrive.open, *ids)
     )
+    begin = backfill_run if isinstance(redrive.filter, PastRange) else redrive_run
     writes = [_write(redrive, moved, "release", now)]
-    writes += [redrive_run(run, shards, now, redrive.redrive_id) for run in runs]
-    kept = (keep_job(jobs[job_id], now) for job_id in dict.fromkeys(run.job_id for run in runs))
+    writes += [begin(run, shards, now, redrive.redrive_id) for run in runs]
+    kept = [keep_job(jobs[job_id], now) for job_id in dict.fromkeys(run.job_id for run in runs)]
+    if one_by_one(redrive) and kept == [None]:
+        kept = [make_known(jobs[runs[0].job_id], runs[0].scheduled_for)]
     return writes + [write for write in kept if write is not None]
 
 
@@ -247,7 +258,7 @@ def _end_of(redrive: Redrive, run: Run | None) -> str | None:
     if run is None:
         return "cancelled"  # forgotten: nobody will ever know
     if run.redrive_id != redrive.redrive_id:
-        return "failed"  # only a dead letter could be redriven by another
+        return "failed"  # only a dead letter could be redriven by another, or by hand
     if not run.status.final:
         return None
     if run.status in GOOD_ENDS:

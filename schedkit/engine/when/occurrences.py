@@ -9,6 +9,7 @@ A one-time schedule is resolved to its instant when it is made, by the same rule
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC
 from typing import Final, assert_never
 
@@ -43,6 +44,14 @@ def next_after(schedule: Schedule, after: Instant) -> Occurrence | None:
             return _interval(schedule, after)
         case _:
             assert_never(schedule)
+
+
+def between(schedule: Schedule, since: Instant, until: Instant) -> Iterator[Instant]:
+    """The occurrences of since <= time < until, oldest first."""
+    after = since - 1
+    while (occurrence := next_after(schedule, after)) is not None and occurrence.scheduled_for < until:
+        after = occurrence.scheduled_for
+        yield after
 
 
 def check(schedule: Schedule, now: Instant) -> None:

@@ -1,8 +1,9 @@
-"""The operator's verbs on a job: pause, resume, trigger, edit, cancel (W14). Each is conditional on the job as read.
+"""The operator's verbs on a job: pause, resume, trigger, edit, skip next, cancel (W14), on the job as it was read.
 
 SCHEDULED ──pause──► PAUSED ──resume──► SCHEDULED
     │ edit, trigger     │ edit, trigger
-    └──────cancel───────┴──────► CANCELLED
+    │ skip next         │
+    └──────cancel───────┴──────► CANCELLED, also by the skip of a one-off
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from schedkit.engine.when.advance import counting_from, seen, stands, timer
-from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, changed_attributes
+from schedkit.errors import Conflict, Reason
+from schedkit.model.jobs import MAX_PAUSES, MAX_SKIPPED, Job, JobStatus, MisfirePolicy, changed_attributes
 from schedkit.model.keys import job_key, kept_until, run_key
 from schedkit.model.runs import RECLAIM_MARGIN_MS, RunStatus, listing, new_run, run_attributes, waiting_timer
 from schedkit.model.schedules import Once
@@ -19,6 +21,7 @@ from schedkit.model.time import Instant
 from schedkit.model.writes import Absent, Write
 
 MISSED_WHILE_PAUSED: Final = "MISSED_WHILE_PAUSED"
+SKIPPED_BY_HAND: Final = "SKIPPED_BY_HAND"
 
 
 def pause(job: Job, reason: str | None, until: Instant | None, shards: int, now: Instant) -> Write:
@@ -40,11 +43,21 @@ def resume(job: Job, misfire: MisfirePolicy | None, shards: int, now: Instant) -
     )
     missed = job.next_run_at is not None and job.next_run_at <= paused_through
     if misfire is None and missed:
-        awake = counting_from(awake, paused_through)
+        awake = _passed_over(counting_from(awake, paused_through), job.counted_from)
         if awake.next_run_at is None and job.last_run is None and isinstance(job.schedule, Once):
             awake = replace(awake, status=JobStatus.FAILED, status_reason=MISSED_WHILE_PAUSED)
     held = awake.held is not None and awake.status is JobStatus.SCHEDULED  # what it waited for may have ended meanwhile
     return _verb(job, awake, "resume", shards, now, look_at=now if held else None)
+
+
+def _passed_over(awake: Job, after: Instant) -> Job:
+    """The job remembers that nothing ran of what was due after this and until it counts on. Old pauses go first."""
+    pauses, through = awake.pauses, awake.counted_from
+    if pauses and pauses[-1][1] == after:  # nothing was due between the two
+        return replace(awake, pauses=(*pauses[:-1], (pauses[-1][0], through)))
+    kept = (*pauses, (after, through))[-MAX_PAUSES:]
+    known_since = pauses[0][1] if len(pauses) == MAX_PAUSES else awake.known_since
+    return replace(awake, pauses=kept, known_since=known_since)
 
 
 def edit(job: Job, wanted: Job, shards: int, now: Instant) -> Write:
@@ -59,12 +72,42 @@ def edit(job: Job, wanted: Job, shards: int, now: Instant) -> Write:
         since = last_run if now < last_run <= now + RECLAIM_MARGIN_MS else now
         if isinstance(wanted.schedule, Once):
             since = min(now, wanted.schedule.run_at - 1)  # just past: at once
-        after = replace(counting_from(wanted, since), held=None, missed_run=0, catch_up=None)
+        moved = counting_from(wanted, since)
+        after = replace(moved, held=None, missed_run=0, catch_up=None, known_since=since, pauses=())
     elif job.next_run_at is None:
         after = counting_from(wanted, job.counted_from)  # there may be more runs now than there were to be
     if after.max_runs is not None and after.run_count >= after.max_runs:
         after = replace(after, next_run_at=None)
     return _verb(job, after, "edit", shards, now)
+
+
+def skip_next(job: Job, count: int, shards: int, now: Instant) -> tuple[Write, tuple[Instant, ...]]:
+    """(the job, gone on after the next `count` occurrences that nobody has claimed; these). The schedule stands.
+
+    One that waits for the run before it is the next one. Whoever skips records each of them, in one write with this.
+    A one-off has nothing left then: it ends CANCELLED, as it would by a cancel. Raises Conflict (NOTHING_TO_SKIP).
+    """
+    assert 0 < count <= MAX_SKIPPED, "refused at the door"
+    if job.status is not JobStatus.SCHEDULED or (job.held is None and job.next_run_at is None):
+        raise _nothing_to_skip(job)
+    skipped = [job.held] if job.held is not None else []
+    after = replace(job, held=None)
+    while after.next_run_at is not None and len(skipped) < count:
+        skipped.append(after.next_run_at)
+        after = counting_from(after, after.next_run_at)
+    if isinstance(job.schedule, Once):
+        after = replace(after, status=JobStatus.CANCELLED, status_reason=SKIPPED_BY_HAND)
+    return _verb(job, after, "skip next", shards, now), tuple(skipped)
+
+
+def _nothing_to_skip(job: Job) -> Conflict:
+    name = job.name or job.job_id
+    if job.status is JobStatus.PAUSED:
+        why, fix = "nothing of it runs before it is resumed", f"schedkit job resume {name}"
+    else:
+        why, fix = "all of its schedule has been claimed or skipped already", f"schedkit job runs {name}"
+    detail = f"{name} is {job.status} and has no next occurrence to skip"
+    return Conflict(Reason.NOTHING_TO_SKIP, detail, why=why, fix=(fix,))
 
 
 def cancel(job: Job, shards: int, now: Instant) -> Write:

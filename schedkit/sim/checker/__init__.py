@@ -9,7 +9,7 @@ It shares nothing with the code that it judges: stored items are read as they ar
     ledger    I2 I30 W15         calls    I11 I12 C6 C7         failure   I7
     ends      I2 I13             verbs    I3 I4 I29             limits    I15 I17 I18 I19
     timers    W8                     jobs     I8 W14 names          leases    I9 I11
-    redrives  I19
+    redrives  I19                accounts  W16
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from schedkit.sim.checker import (
+    accounts,
     calls,
     ends,
     failure,
@@ -101,6 +102,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     redrives.as_asked,
     redrives.counted,
     redrives.carried_out,
+    accounts.accounted,
+    accounts.remembered,
 )
 
 

@@ -122,8 +122,8 @@ class RunFacts:
 
     @property
     def triggered(self) -> bool:
-        """Asked for by hand."""
-        return bool(self.first and self.first.get("triggered"))
+        """Asked for by hand: now, or for a time of the past that had no run."""
+        return bool(self.first and (self.first.get("triggered") or self.first.get("backfilled")))
 
     @property
     def claimed(self) -> bool:

@@ -15,7 +15,7 @@ from schedkit.model.time import Instant
 from schedkit.sim.checker.facts import ENDED, OPEN, Commit, Facts, Item, JobFacts, RunFacts
 from schedkit.sim.checker.verdict import Violation
 
-VERBS: Final = frozenset({"pause", "resume", "edit", "cancel"})
+VERBS: Final = frozenset({"pause", "resume", "edit", "skip next", "cancel"})
 ANY: Final = "change"  # the arrow of a recording that does not know more
 BY_THEMSELVES: Final = frozenset({"COMPLETED", "FAILED"})  # no operator ends a job like this
 

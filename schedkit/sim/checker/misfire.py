@@ -19,7 +19,9 @@ MAX_CATCH_UP_RUNS: Final = 100  # W12: RUN_ALL runs this many missed occurrences
 READ_EARLIER_MS: Final = 10 * SECOND_MS  # a decision stands on a read that may be this old, as long as it is waited for
 READS_MS: Final = 100  # … or this much older than the moment that it wrote down, if none of its messages was delayed
 SLOW_READS_MS: Final = 3 * SECOND_MS  # … and this much if one was: three reads, given up after a second each
-BY_A_VERB: Final = frozenset({"RESCHEDULED", "JOB_CANCELLED", "JOB_PAUSED", "MISSED_WHILE_PAUSED", "RUN_CANCELLED"})
+BY_A_VERB: Final = frozenset(
+    {"RESCHEDULED", "JOB_CANCELLED", "JOB_PAUSED", "MISSED_WHILE_PAUSED", "RUN_CANCELLED", "SKIPPED_BY_HAND"}
+)
 
 
 def skipped_by_rule(facts: Facts) -> Iterator[Violation]:

@@ -39,8 +39,8 @@ def never_early(facts: Facts) -> Iterator[Violation]:
 
 def earliest(run: RunFacts) -> Instant:
     """The earliest start of a run by any window that its job had."""
-    if run.triggered or not run.job.settings:
-        return run.scheduled_for
+    if run.triggered or not run.job.settings or (run.ended_as or {}).get("backfilled"):
+        return run.scheduled_for  # asked for by hand: it has no place in the window
     return min(run.job.due_of(item, run.scheduled_for) for item in run.job.settings)
 
 

@@ -32,6 +32,7 @@ RUN_ARROWS: Final = frozenset({
     ("RETRY_WAIT", "RUNNING"), ("RETRY_WAIT", "CANCELLED"), ("RETRY_WAIT", "RETRY_WAIT"), ("RETRY_WAIT", "SKIPPED"),
 })  # fmt: skip
 REDRIVEN: Final = frozenset({("FAILED", "RETRY_WAIT"), ("UNKNOWN", "RETRY_WAIT")})
+BACKFILLED: Final = frozenset({("SKIPPED", "RETRY_WAIT"), ("CANCELLED", "RETRY_WAIT")})
 RESOLVED: Final = frozenset({("UNKNOWN", "SUCCEEDED"), ("UNKNOWN", "FAILED")})
 JOB_ARROWS: Final = frozenset({
     (None, "SCHEDULED"), (None, "PAUSED"),
@@ -69,7 +70,8 @@ def _illegal_run(commit: Commit) -> str | None:
             asked = bool(before.get("cancel_requested"))
             if asked != (move[1] == "SUCCEEDED_AFTER_CANCEL"):
                 return f"{commit.arrow} records {move[1]} although a cancel was {'' if asked else 'not '}requested"
-        if move == (None, "RETRY_WAIT") and not (after.get("triggered") or after.get("task_queue")):
+        asked_for = after.get("triggered") or after.get("backfilled")
+        if move == (None, "RETRY_WAIT") and not (asked_for or after.get("task_queue")):
             return f"{commit.arrow} makes a run that waits for a retry before anything was tried"
         if move == ("RETRY_WAIT", "SKIPPED") and after.get("attempts"):
             return f"{commit.arrow} skips a run that had been started"
@@ -77,6 +79,8 @@ def _illegal_run(commit: Commit) -> str | None:
             return f"{commit.arrow} changes a run that waits, and not only where"
         return None
     if (move in REDRIVEN and commit.arrow.startswith("redrive")) or (move in RESOLVED and commit.arrow == "resolve"):
+        return None
+    if move in BACKFILLED and commit.arrow == "backfill":
         return None
     if before is not None and move[0] == move[1]:
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
@@ -104,7 +108,7 @@ def attempts_once(facts: Facts) -> Iterator[Violation]:
     for run in facts.runs:
         for commit in run.commits:
             before, after = commit.before, commit.after
-            if before is None or after is None or commit.arrow.startswith("redrive"):
+            if before is None or after is None or commit.arrow.startswith(("redrive", "backfill")):
                 continue
             closed = {attempt["epoch"]: attempt for attempt in before.get("attempts") or () if attempt.get("outcome")}
             for attempt in after.get("attempts") or () if closed else ():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from schedkit.engine.when import operate
 from schedkit.engine.when.window import offset_ms
+from schedkit.errors import Conflict, Reason
 from schedkit.model.jobs import Job, JobStatus, MisfirePolicy, OverlapPolicy, job_attributes, job_of
 from schedkit.model.runs import RunStatus, run_of
 from schedkit.model.schedules import Cron, Interval, Once
@@ -22,6 +24,7 @@ VERBS: dict[str, Callable[[Job], Write]] = {
     "pause": lambda seen: operate.pause(seen, "why", minute(9), SHARDS, NOON),
     "resume": lambda seen: operate.resume(replace(seen, status=PAUSED), None, SHARDS, NOON),
     "edit": lambda seen: operate.edit(seen, replace(seen, description="new"), SHARDS, NOON),
+    "skip next": lambda seen: operate.skip_next(seen, 1, SHARDS, NOON)[0],
     "cancel": lambda seen: operate.cancel(seen, SHARDS, NOON),
     "trigger": lambda seen: operate.trigger(seen, NOON, None, SHARDS, NOON)[0],
 }
@@ -179,3 +182,65 @@ def test_on_resume_a_held_occurrence_is_looked_at_at_once() -> None:
     held = paused(job(overlap=OverlapPolicy.BUFFER_ONE, held=NOON, next_run_at=minute(5), last_run=minute(-1)))
     item = after(operate.resume(held, None, SHARDS, minute(2)), job_attributes(held))
     assert item["timer_at"] == minute(2)
+
+
+# ── skip next ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def skipped(before: Job, count: int = 1, now: int = NOON - 1) -> tuple[Job, tuple[int, ...]]:
+    move, times = operate.skip_next(before, count, SHARDS, now)
+    return job_after(move, before), times
+
+
+@pytest.mark.parametrize("count", [1, 3, 90])
+def test_the_next_occurrences_are_passed_over_and_the_schedule_stands(count: int) -> None:
+    went_on, times = skipped(job(last_run=minute(-1), run_count=4), count)
+    assert times == tuple(minute(n) for n in range(count))
+    assert (went_on.next_run_at, went_on.counted_from, went_on.schedule) == (minute(count), times[-1], job().schedule)
+    assert (went_on.status, went_on.last_run, went_on.run_count) == (JobStatus.SCHEDULED, minute(-1), 4)
+
+
+def test_an_occurrence_that_is_held_back_is_the_next_one() -> None:
+    held = job(
+        overlap=OverlapPolicy.BUFFER_ONE, held=NOON, next_run_at=minute(1), counted_from=NOON, last_run=minute(-1)
+    )
+    went_on, times = skipped(held, now=minute(0.5))
+    assert (times, went_on.held, went_on.next_run_at) == ((NOON,), None, minute(1))
+    went_on, times = skipped(held, 2, now=minute(0.5))
+    assert (times, went_on.held, went_on.next_run_at) == ((NOON, minute(1)), None, minute(2))
+
+
+def test_an_occurrence_that_is_overdue_and_not_claimed_is_skipped() -> None:
+    assert skipped(job(), now=minute(5))[1] == (NOON,)
+
+
+def test_skips_end_where_the_schedule_does() -> None:
+    short = job(Interval(60_000, NOON, end_at=minute(2)))
+    went_on, times = skipped(short, 5)
+    assert (times, went_on.next_run_at, went_on.status) == ((NOON, minute(1)), None, JobStatus.SCHEDULED)
+    with pytest.raises(Conflict) as refusal:
+        operate.skip_next(went_on, 1, SHARDS, NOON)
+    assert refusal.value.reason == Reason.NOTHING_TO_SKIP
+
+
+def test_a_one_off_that_is_skipped_ends_cancelled_and_waits_for_nothing() -> None:
+    once = job(Once(NOON, "2026-06-01T12:00:00Z"))
+    move, times = operate.skip_next(once, 1, SHARDS, NOON - 1)
+    item = after(move, job_attributes(once))
+    ended = job_of(item)
+    assert (times, ended.status, ended.status_reason) == ((NOON,), JobStatus.CANCELLED, "SKIPPED_BY_HAND")
+    assert "timer_at" not in item
+    assert item["expires_at"] > NOON
+
+
+def test_a_paused_job_has_nothing_to_skip() -> None:
+    with pytest.raises(Conflict) as refusal:
+        operate.skip_next(paused(), 1, SHARDS, NOON)
+    assert refusal.value.reason == Reason.NOTHING_TO_SKIP
+    assert refusal.value.fix == ("schedkit job resume job_x",)
+
+
+@pytest.mark.parametrize("went_on", [{"next_run_at": minute(1)}, {"held": NOON}], ids=["claimed", "held"])
+def test_a_skip_of_what_is_no_longer_next_is_refused(went_on: dict[str, Any]) -> None:
+    move, _ = operate.skip_next(job(), 1, SHARDS, NOON)
+    assert not move.holds(job_attributes(replace(job(), **went_on)))

@@ -10,6 +10,7 @@ CLAIM: Final = "schedkit.engine.who.claim"
 PACE: Final = "schedkit.engine.failure.redrive_pace"
 REDRIVE: Final = "schedkit.engine.failure.redrive"
 REDRIVER: Final = "schedkit.roles.redriver"
+CANDIDATES: Final = "schedkit.roles.candidates"
 
 ANYBODY: Final = Edit(
     REDRIVE,
@@ -66,11 +67,11 @@ REDRIVES: Final = (
         ("I19",),
         (
             Edit(
-                REDRIVER,
+                CANDIDATES,
                 "known = [run for run in runs if (run.finished_at or 0) <= redrive.created_at]",
                 "known = runs",
             ),
-            Edit(REDRIVER, "return run.redrive_id == self._redrive.redrive_id", "return False"),
+            Edit(CANDIDATES, " and run.redrive_id != redrive.redrive_id]", "]"),
         ),
     ),
     Mutant(

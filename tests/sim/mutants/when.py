@@ -337,13 +337,13 @@ VERBS: Final = (
         "edit_keeps_next",
         "a job whose schedule was changed still runs once by the old one",
         ("I5", "I4"),
-        (
-            Edit(
-                OPERATE,
-                "after = replace(counting_from(wanted, since), held=None, missed_run=0, catch_up=None)",
-                "after = replace(wanted, held=None, missed_run=0, catch_up=None)",
-            ),
-        ),
+        (Edit(OPERATE, "moved = counting_from(wanted, since)", "moved = wanted"),),
+    ),
+    Mutant(
+        "pause_forgotten",
+        "a job does not remember what its pauses passed over",
+        ("W16",),
+        (Edit(OPERATE, "    return replace(awake, pauses=kept, known_since=known_since)", "    return awake"),),
     ),
     Mutant(
         "version_stays",

@@ -35,13 +35,13 @@ WHO: Final = (
         "epoch_same",
         "a new holder keeps the epoch of the one before",
         ("I9",),
-        (Edit(CLAIM, "epoch=run.epoch + 1,", "epoch=max(1, run.epoch),"),),
+        (Edit(CLAIM, "holder.epoch_floor) + 1", "holder.epoch_floor, 1)"),),
     ),
     Mutant(
         "epoch_skips",
         "a new holder raises the epoch by two",
         ("I9",),
-        (Edit(CLAIM, "epoch=run.epoch + 1,", "epoch=run.epoch + 2,"),),
+        (Edit(CLAIM, "holder.epoch_floor) + 1", "holder.epoch_floor) + 2"),),
     ),
     Mutant(
         "claim_over",

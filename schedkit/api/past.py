@@ -1,0 +1,71 @@
+"""What was due to a job in a range of time, and the runs that there are of it. A range is since <= time < until."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import Final
+
+from schedkit.engine.when.occurrences import between
+from schedkit.errors import InvalidInput, Reason
+from schedkit.model.jobs import Job
+from schedkit.model.keys import RUN_PREFIX, job_key, sortable
+from schedkit.model.redrives import MAX_BACKFILLED
+from schedkit.model.runs import Run, run_of
+from schedkit.model.time import Instant, rfc3339
+from schedkit.ports import World
+
+MOST_OCCURRENCES: Final = MAX_BACKFILLED  # of one answer: a day of every nine seconds, a week of every minute
+STEP: Final = 50  # occurrences computed, or runs read, between two turns of everybody else
+
+
+def require_range(since: Instant, until: Instant, begin: str = "since", end: str = "until") -> None:
+    """Raises InvalidInput for a range that nothing can be in; `begin` and `end` are the names of its ends."""
+    if until <= since:
+        raise InvalidInput(
+            Reason.INVALID_ARGUMENT,
+            f"{end} {rfc3339(until)} is not later than {begin} {rfc3339(since)}, so nothing lies between them",
+            field=end,
+        )
+
+
+async def due_between(world: World, job: Job, since: Instant, until: Instant, end: str = "until") -> list[Instant]:
+    """The occurrences of the job's schedule in the range, oldest first. Raises InvalidInput where they are too many."""
+    found: list[Instant] = []
+    for at in between(job.schedule, since, until):
+        found.append(at)
+        if len(found) > MOST_OCCURRENCES:
+            raise InvalidInput(
+                Reason.INVALID_ARGUMENT,
+                f"{job.name or job.job_id} has more than {MOST_OCCURRENCES:,} occurrences between {rfc3339(since)} "
+                f"and {rfc3339(until)}",
+                field=end,
+                why="each of them is looked at, and others wait for answers too",
+                fix=(f"end at {rfc3339(at)}, and ask for the rest from there on",),
+            )
+        if len(found) % STEP == 0:
+            await world.clock.sleep(0)
+    return found
+
+
+def _shared(first: str, last: str) -> str:
+    """What both begin with, and so everything that sorts between them."""
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=True)))
+
+
+async def runs_between(world: World, job: Job, since: Instant, until: Instant) -> dict[Instant, Run]:
+    """Every run of the job in the range, by its time."""
+    prefix = RUN_PREFIX + _shared(sortable(since), sortable(until - 1))
+    found: dict[Instant, Run] = {}
+    cursor: str | None = None
+    while True:
+        page = await world.store.page(job_key(job.job_id).partition, prefix=prefix, limit=STEP, cursor=cursor)
+        for _, item in page.items:
+            at = item["scheduled_for"]
+            if at >= until:
+                return found
+            if at >= since:
+                found[at] = run_of(item)
+        cursor = page.cursor
+        if cursor is None:
+            return found
+        await world.clock.sleep(0)

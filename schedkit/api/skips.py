@@ -1,0 +1,68 @@
+"""Skip-next over HTTP: the next occurrences of a job do not run, and each has a record that says so (W14)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+
+from schedkit.api import bodies
+from schedkit.api.access import CallerDep, Guarded, needs
+from schedkit.api.changing import IfMatch, attempts, require_version
+from schedkit.api.past_out import SkippedOut
+from schedkit.api.problems import refuses
+from schedkit.api.requests import WorldDep, body_of
+from schedkit.api.views import job_out
+from schedkit.engine.when import operate
+from schedkit.engine.when.window import dispatch_at
+from schedkit.engine.who import claim as claiming
+from schedkit.errors import Conflict, Reason
+from schedkit.model.access import Role
+from schedkit.model.jobs import Job, job_of
+from schedkit.model.keys import run_id, run_key
+from schedkit.model.runs import RunStatus, run_of
+from schedkit.model.time import Instant, rfc3339
+from schedkit.model.writes import Applied, Refused
+from schedkit.ports import World
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=Guarded)
+
+
+@router.post("/{ref}:skipNext", summary="The next occurrences do not run; the schedule stands", responses=refuses(409))
+@needs(Role.OPERATOR)
+async def skip_next(
+    world: WorldDep,
+    caller: CallerDep,
+    ref: str,
+    body: Annotated[Any, Depends(body_of(bodies.SkipBody, optional=True))],
+    if_match: IfMatch = None,
+) -> SkippedOut:
+    """The job as it goes on, and `skipped`: the times that were. Said again it skips those that come then."""
+    async for job in attempts(world, caller, ref):
+        require_version(job, if_match)
+        now = world.clock.now()
+        move, skipped = operate.skip_next(job, body.count, world.shards, now)
+        records = [claiming.skip(job, at, dispatch_at(job, at), operate.SKIPPED_BY_HAND, now) for at in skipped]
+        match await world.commit(move, *records):
+            case Applied(items):
+                shown = [rfc3339(at) for at in skipped]
+                return {**job_out(job_of(items[0]), world.registered), "skipped": shown}
+            case Refused(index=0, current=current) if current is not None:
+                fresh = job_of(current)
+                if fresh.version == job.version and skipped[0] not in (fresh.held, fresh.next_run_at):
+                    raise await _begun(world, job, skipped[0])
+            case Refused(index=index) if index > 0:
+                raise await _begun(world, job, skipped[index - 1])
+    raise AssertionError("attempts end by an answer")
+
+
+async def _begun(world: World, job: Job, at: Instant) -> Conflict:
+    """There is a run of this occurrence by now: whoever asked meant it, and not the one after it."""
+    item = await world.store.get(run_key(job.job_id, at))
+    status = run_of(item).status if item is not None else RunStatus.RUNNING
+    return Conflict(
+        Reason.RUN_FINISHED if status.final else Reason.RUN_IN_PROGRESS,
+        f"the run of {job.name or job.job_id} for {rfc3339(at)} is {status} by now; nothing was skipped",
+        why="it was claimed before it could be skipped",
+        fix=(f"schedkit run cancel {run_id(job.job_id, at)}", f"schedkit job skip-next {job.name or job.job_id}"),
+    )

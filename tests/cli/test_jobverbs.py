@@ -1,0 +1,201 @@
+"""`schedkit job` verbs that an operator gives to several jobs, against a real scheduler in process."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.cli.living import Living, living
+from tests.worlds import URL
+
+DAILY = {"type": "CRON", "cron": "0 8 * * *", "time_zone": "UTC"}
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Living]:
+    monkeypatch.setenv("SCHEDKIT_URL", "http://127.0.0.1:8700")
+    with living(monkeypatch) as found:
+        monkeypatch.setattr("schedkit.cli.jobpages.now_ms", found.world.clock.now)
+        yield found
+
+
+def make(here: Living, *names: str, **fields: object) -> None:
+    for name in names:
+        here.api("POST", "/v1/jobs", json={"name": name, "schedule": DAILY, "target": {"url": URL}} | fields)
+
+
+# ── skip-next ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_skip_next_says_what_is_skipped_and_what_comes_then(here: Living, offline: Cli) -> None:
+    make(here, "digest")
+    result = offline("job", "skip-next", "digest", "--utc")
+    assert result.stdout.startswith("skipped digest Tue 2026-06-02 08:00:00 +00:00; next run Wed 2026-06-03 08:00:00")
+    many = offline("job", "skip-next", "digest", "--count", "30", "--utc").stdout
+    assert many.startswith("skipped digest Wed 2026-06-03 08:00:00 +00:00, …, Thu 2026-07-02 08:00:00 +00:00 (30 runs)")
+
+
+def test_a_dry_run_of_skip_next_says_the_same_and_changes_nothing(here: Living, offline: Cli) -> None:
+    make(here, "digest", "tea")
+    told = offline("job", "skip-next", "digest", "tea", "--count", "2", "--dry-run", "--utc").stdout
+    assert told.count("Tue 2026-06-02 08:00:00 +00:00, Wed 2026-06-03 08:00:00 +00:00; next run Thu 2026-06-04") == 2
+    assert [method for method, path in here.changes if ":skipNext" in path] == []
+    done = offline("job", "skip-next", "digest", "tea", "--count", "2", "--utc").stdout
+    assert done == told.replace("would skip", "skipped")
+
+
+def test_skip_next_goes_by_the_version_that_it_read(here: Living, offline: Cli) -> None:
+    make(here, "digest")
+    here.before["POST"] = lambda: here.api("PATCH", "/v1/jobs/digest", json={"priority": "LOW"})
+    result = offline("job", "skip-next", "digest")
+    assert (result.exit_code, "[VERSION_CONFLICT]" in result.stderr) == (4, True)
+
+
+def test_an_answer_that_is_lost_is_not_asked_for_again(here: Living, offline: Cli) -> None:
+    """It may have been done, and a second one would skip another run."""
+    make(here, "digest")
+    here.lose = "POST"
+    assert offline("job", "skip-next", "digest").exit_code == 7
+    assert len([path for _, path in here.changes if path.endswith(":skipNext")]) == 1
+    assert here.api("GET", "/v1/jobs/digest")["next_run_at"] == "2026-06-03T08:00:00Z"
+
+
+def test_a_one_off_that_is_skipped_is_said_to_have_ended(here: Living, offline: Cli) -> None:
+    make(here, "tea", schedule={"type": "ONCE", "run_at": "2026-06-01T13:00:00Z"})
+    result = offline("job", "skip-next", "tea", "--utc")
+    assert result.stdout == ("skipped tea Mon 2026-06-01 13:00:00 +00:00; nothing else of it is due: it is CANCELLED\n")
+    assert offline("job", "skip-next", "tea").exit_code == 4
+
+
+def test_one_refusal_does_not_keep_the_others_from_being_skipped(here: Living, offline: Cli) -> None:
+    make(here, "digest", "tea")
+    here.api("POST", "/v1/jobs/digest:pause")
+    result = offline("job", "skip-next", "digest", "tea", "-o", "json")
+    assert (result.exit_code, "NOTHING_TO_SKIP" in result.stderr) == (4, True)
+    assert [job["name"] for job in json.loads(result.stdout)["items"]] == ["tea"]
+
+
+# ── by filter ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def statuses(here: Living) -> dict[str, str]:
+    return {job["name"]: job["status"] for job in here.api("GET", "/v1/jobs")["items"]}
+
+
+def three(here: Living) -> None:
+    make(here, "digest", "purge", labels={"team": "growth"})
+    make(here, "pay", target={"target_id": "billing", "path": "/x"}, priority="HIGH")
+
+
+@pytest.mark.parametrize(
+    ("flags", "paused"),
+    [
+        (["-l", "team=growth"], {"digest", "purge"}),
+        (["--target", "billing"], {"pay"}),
+        (["--priority", "high"], {"pay"}),
+        (["--search", "URG"], {"purge"}),
+        (["-l", "team=growth", "--search", "dig"], {"digest"}),
+        (["--state", "active"], {"digest", "purge", "pay"}),
+        (["--all"], {"digest", "purge", "pay"}),
+        (["--managed-by", "jobs.yaml"], set()),
+    ],
+)
+def test_a_verb_is_done_to_what_the_filters_of_the_list_find(
+    here: Living, offline: Cli, flags: list[str], paused: set[str]
+) -> None:
+    three(here)
+    result = offline("job", "pause", *flags, "--yes")
+    assert result.exit_code == 0, result.output
+    assert {name for name, status in statuses(here).items() if status == "PAUSED"} == paused
+    assert (f"paused {len(paused)} of {len(paused)} job" in result.stderr) == bool(paused)
+
+
+def test_neither_a_name_nor_a_filter_is_wrong_usage_and_not_everything(here: Living, offline: Cli) -> None:
+    three(here)
+    for verb in ("pause", "resume", "skip-next", "cancel", "trigger"):
+        result = offline("job", verb, "--yes")
+        assert (result.exit_code, "needs a JOB, or a filter" in result.stderr) == (2, True), verb
+        both = offline("job", verb, "digest", "--all", "--yes")
+        assert (both.exit_code, "not several of them" in both.stderr) == (2, True), verb
+    assert set(statuses(here).values()) == {"SCHEDULED"}
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_done(here: Living, offline: Cli) -> None:
+    three(here)
+    result = offline("job", "cancel", "--all")
+    assert (result.exit_code, "[NOT_CONFIRMED]" in result.stderr) == (8, True)
+    assert "cancel 3 jobs: digest, purge, pay\n" in result.stderr
+    assert set(statuses(here).values()) == {"SCHEDULED"}
+
+
+def test_a_dry_run_lists_what_matches(here: Living, offline: Cli) -> None:
+    three(here)
+    result = offline("job", "pause", "-l", "team=growth", "--dry-run", "-q")
+    assert len(result.stdout.splitlines()) == 2
+    assert "would pause 2 jobs" in offline("job", "pause", "-l", "team=growth", "--dry-run").stderr
+    assert set(statuses(here).values()) == {"SCHEDULED"}
+
+
+def test_without_a_state_only_jobs_are_meant_to_which_it_can_be_done(here: Living, offline: Cli) -> None:
+    three(here)
+    here.api("DELETE", "/v1/jobs/digest")
+    here.api("POST", "/v1/jobs/purge:pause")
+    assert "resumed 1 of 1 job" in offline("job", "resume", "--all", "--yes").stderr
+    assert "skipped 2 of 2 jobs" in offline("job", "skip-next", "--all", "--yes").stderr
+    assert "triggered 2 of 2 jobs" in offline("job", "trigger", "--all", "--yes").stderr
+    assert "cancelled 2 of 2 jobs" in offline("job", "cancel", "--all", "--yes").stderr
+    assert set(statuses(here).values()) == {"CANCELLED"}
+
+
+def test_a_refusal_is_told_and_the_others_go_on_and_the_worst_decides(here: Living, offline: Cli) -> None:
+    """purge is changed by somebody else after the question, so it is not what was agreed on."""
+    three(here)
+    here.before["POST"] = lambda: here.api("PATCH", "/v1/jobs/purge", json={"priority": "LOW"})
+    result = offline("job", "pause", "--all", "--yes", "-o", "json")
+    assert result.exit_code == 4
+    assert {job["name"] for job in json.loads(result.stdout)["items"]} == {"digest", "pay"}
+    refusal = json.loads(result.stderr.splitlines()[1])["error"]
+    assert (refusal["code"], refusal["message"].startswith("purge: ")) == ("VERSION_CONFLICT", True)
+    assert "paused 2 of 3 jobs, 1 refused" in result.stderr
+    assert statuses(here) == {"digest": "PAUSED", "pay": "PAUSED", "purge": "SCHEDULED"}
+
+
+def test_a_server_that_goes_away_in_the_middle_ends_it_and_the_rest_is_counted(here: Living, offline: Cli) -> None:
+    three(here)
+    here.cut_after = 1
+    result = offline("job", "skip-next", "--all", "--yes", "--timeout", "1s")
+    assert (result.exit_code, "skipped 1 of 3 jobs, 1 refused, 1 not touched" in result.stderr) == (7, True)
+
+
+def test_ctrl_c_stops_after_the_one_in_flight(here: Living, offline: Cli) -> None:
+    three(here)
+    here.before["POST"] = lambda: signal.raise_signal(signal.SIGINT)
+    result = offline("job", "pause", "--all", "--yes")
+    assert result.exit_code == 130
+    assert "stopping after the one in flight (0 of 3)" in result.stderr
+    assert "paused 1 of 3 jobs, 2 not touched" in result.stderr
+    assert sorted(statuses(here).values()) == ["PAUSED", "SCHEDULED", "SCHEDULED"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_ctrl_c_drops_it(here: Living, offline: Cli) -> None:
+    three(here)
+
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    here.before["POST"] = twice
+    assert offline("job", "pause", "--all", "--yes").exit_code == 130
+    assert set(statuses(here).values()) == {"SCHEDULED"}
+
+
+def test_a_trigger_of_many_is_not_waited_for(here: Living, offline: Cli) -> None:
+    three(here)
+    assert offline("job", "trigger", "--all", "--yes", "--wait").exit_code == 2
+    runs = json.loads(offline("job", "trigger", "-l", "team=growth", "--yes", "-o", "json").stdout)["items"]
+    assert {run["job_name"] for run in runs} == {"digest", "purge"}
