@@ -220,7 +220,8 @@ class Workers:
         if run.status is not RunStatus.RETRY_WAIT or run.not_before is None:
             return None
         reason = cancelling.unwanted(run, job, retried=True)
-        lapsed = not (run.attempts or run.backfilled) and expired(job, run.scheduled_for, now)
+        asked_for = run.triggered or run.backfilled  # somebody wants it, however late
+        lapsed = not (run.attempts or asked_for) and expired(job, run.scheduled_for, now)
         if reason is not None or lapsed:
             write = cancelling.cancel_waiting(run, reason, now) if reason else handing.lapse(run, EXPIRED, now)
             outcome = await end.commit(write)

@@ -244,6 +244,15 @@ async def test_a_task_that_no_worker_took_in_time_is_skipped_as_expired() -> Non
         assert await world.told(job["job_id"]) == [("12:00:10", "EXPIRED")]
 
 
+async def test_a_run_that_was_asked_for_does_not_expire_for_the_time_that_it_stands_for() -> None:
+    """W14, W15."""
+    async with virtual() as (world, _):
+        job = await world.create("0 8 * * *", target=QUEUE, expires_after_seconds=60)
+        await world.ask("POST", f"/v1/jobs/{job['job_id']}:trigger", json={"as_of": "2026-05-31T08:00:00Z"})
+        (task,) = await poll(world)
+        assert task["scheduled_for"] == "2026-05-31T08:00:00Z"
+
+
 async def test_urgent_tasks_are_handed_out_first_and_older_ones_before_younger_ones() -> None:
     async with virtual() as (world, _):
         for name, second, priority in (("b", 10, "LOW"), ("a", 20, "CRITICAL"), ("c", 5, "LOW")):
