@@ -9,11 +9,10 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-import pytest
 from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
-from tests.architecture.tree import Definition, Module, modules
+from tests.architecture.tree import Definition, modules
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
@@ -32,50 +31,49 @@ FOREIGN_BASES = frozenset({  # classes whose own library asks for a subclass
 })  # fmt: skip
 
 
-def name_of(module: Module) -> str:
-    return module.name
+def test_a_file_opens_with_what_it_is_for_and_fits() -> None:
+    """Each rule is one test that names every file which breaks it."""
+    assert not [module.name for module in modules() if not (module.empty or ast.get_docstring(module.tree))]
+    lines = {module.name: len(module.text.splitlines()) for module in modules()}
+    assert not {name: count for name, count in lines.items() if count > TOO_LONG.get(name, MAX_FILE_LINES)}
 
 
-@pytest.mark.parametrize("module", modules(), ids=name_of)
-def test_a_file_opens_with_what_it_is_for_and_fits(module: Module) -> None:
-    assert module.empty or ast.get_docstring(module.tree), "a file opens with one sentence on what it is for"
-    lines = len(module.text.splitlines())
-    assert lines <= TOO_LONG.get(module.name, MAX_FILE_LINES), f"{lines} lines"
-
-
-@pytest.mark.parametrize("module", modules(), ids=name_of)
-def test_functions_are_short(module: Module) -> None:
-    long = {
-        name: lines
+def test_functions_are_short() -> None:
+    assert not {
+        f"{module.name}: {name}": lines
+        for module in modules()
         for name, node in module.definitions()
         if not isinstance(node, ast.ClassDef) and (lines := _lines(node)) > MAX_FUNCTION_LINES
     }
-    assert not long
 
 
-@pytest.mark.parametrize("module", modules(), ids=name_of)
-def test_nothing_is_left_for_later(module: Module) -> None:
-    assert not UNFINISHED.findall(module.text)
+def test_nothing_is_left_for_later() -> None:
+    assert not {module.name: found for module in modules() if (found := UNFINISHED.findall(module.text))}
 
 
 def test_a_file_is_named_after_a_noun_of_its_own() -> None:
     assert not [module.name for module in modules() if BANNED_NAMES & {module.path.stem, *module.path.parts}]
 
 
-@pytest.mark.parametrize("module", modules(*DOCUMENTED), ids=name_of)
-def test_what_others_use_says_what_it_is_for(module: Module) -> None:
-    silent = [name for name, node in module.definitions() if _public(name) and not _clear(node)]
-    assert not silent
+def test_what_others_use_says_what_it_is_for() -> None:
+    assert not [
+        f"{module.name}: {name}"
+        for module in modules(*DOCUMENTED)
+        for name, node in module.definitions()
+        if _public(name) and not _clear(node)
+    ]
 
 
-@pytest.mark.parametrize("module", modules("schedkit"), ids=name_of)
-def test_nothing_inherits_but_what_has_to(module: Module) -> None:
-    if module.path.name == "__main__.py":
-        return
-    name = module.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    loaded = importlib.import_module(name)
-    classes = [thing for thing in vars(loaded).values() if inspect.isclass(thing) and thing.__module__ == name]
-    assert not [thing.__qualname__ for thing in classes if not _may_inherit(thing)]
+def test_nothing_inherits_but_what_has_to() -> None:
+    found = []
+    for module in modules("schedkit"):
+        if module.path.name == "__main__.py":
+            continue
+        name = module.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        classes = [thing for thing in vars(importlib.import_module(name)).values() if inspect.isclass(thing)]
+        own = [thing for thing in classes if thing.__module__ == name]
+        found += [f"{name}.{thing.__qualname__}" for thing in own if not _may_inherit(thing)]
+    assert not found
 
 
 def _may_inherit(thing: type) -> bool:

@@ -22,7 +22,11 @@ class Module:
 
     path: Path
     text: str
-    tree: ast.Module
+
+    @property
+    def tree(self) -> ast.Module:
+        """Parsed anew each time: the trees of all files, kept, would slow down each garbage collection after it."""
+        return ast.parse(self.text)
 
     @property
     def name(self) -> str:
@@ -76,4 +80,4 @@ def modules(*folders: str) -> tuple[Module, ...]:
         places = [ROOT / folder for folder in folders]
         wanted = [path for path in wanted if any(path == place or place in path.parents for place in places)]
     assert wanted, f"no files under {folders}"
-    return tuple(Module(path, text, ast.parse(text)) for path in wanted for text in [path.read_text("utf-8")])
+    return tuple(Module(path, path.read_text("utf-8")) for path in wanted)
