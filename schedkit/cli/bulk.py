@@ -21,6 +21,7 @@ import typer
 from schedkit.cli.failures import Code, ExitCode, Refusal, exit_code, report
 from schedkit.cli.frame import Change
 from schedkit.cli.invocation import Invocation
+from schedkit.cli.lists import MOST_ROWS
 from schedkit.cli.show import count
 from schedkit.errors import SchedkitError
 
@@ -60,7 +61,10 @@ def by_filter(names: Sequence[str], narrowed: bool, everything: bool, line: str,
 
 
 def agreed(me: Invocation, change: Change, verb: str, noun: str, names: Sequence[str], narrowed: str) -> None:
-    """Say what matches and ask. Raises Refusal (NOT_CONFIRMED)."""
+    """Say what matches and ask. Raises Refusal (NOT_CONFIRMED; USAGE where there are more than a list shows)."""
+    if len(names) >= MOST_ROWS:
+        said = f"{MOST_ROWS:,} {noun}s or more match, and no more are looked at"
+        raise Refusal(Code.USAGE, ExitCode.USAGE, said, fix=["narrow it down, and do it part by part"])
     shown = [*names[:MOST_NAMED], *(["…"] if len(names) > MOST_NAMED else [])]
     scope = f" ({narrowed})" if narrowed else ""
     me.say(f"{me.context.name}: {verb} {count(len(names), noun)}{scope}: {', '.join(shown)}")

@@ -48,7 +48,8 @@ class Which:
     failed_before: Annotated[str | None, Option("--failed-before", metavar="T", help="Failed then or before.")] = None
 
     def fields(self, me: Invocation) -> dict[str, str]:
-        """As the API names them."""
+        """As the API names them. Raises Refusal (USAGE) for an empty one."""
+        lists.given(self.said)
         given = {
             "target_id": self.target,
             "job_id": self.job,

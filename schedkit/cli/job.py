@@ -44,7 +44,7 @@ def list_jobs(me: Invocation, listing: Listing, watching: Watching, which: JobFi
       schedkit job list --state paused -l team=growth -o json
     """
     kept, narrowed = which.kept(), lists.narrowing(listing, **which.said)
-    page_of = jobpages.with_a_run(me.client, listing) if "running" in which.states else me.client.list_jobs
+    page_of = jobpages.with_a_run(me.client) if "running" in which.states else me.client.list_jobs
 
     def look() -> Items:
         items, cursor = lists.fetch(me, listing, page_of, which.query(listing.label), kept)

@@ -11,6 +11,7 @@ import typer
 from schedkit.cli import jobpages, lists, values
 from schedkit.cli.frame import Listing
 from schedkit.cli.invocation import Invocation
+from schedkit.errors import InvalidInput, Reason
 from schedkit.model.jobs import Priority
 from schedkit.model.time import rfc3339
 
@@ -48,13 +49,22 @@ class JobFilter:
 
     @property
     def said(self) -> dict[str, str | None]:
-        """The flags as they were given."""
-        return {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        """The flags as they were given. Raises Refusal (USAGE) for an empty one."""
+        return lists.given({spec.name: getattr(self, spec.name) for spec in fields(self)})
 
     @property
     def states(self) -> list[str]:
         """The words of --state. Raises InvalidInput."""
-        return values.choices(self.state or "", list(STATES), "--state")
+        words = values.choices(self.state or "", list(STATES), "--state")
+        if "running" in words and len(words) > 1:
+            raise InvalidInput(
+                Reason.INVALID_ARGUMENT,
+                f"--state {self.state}: running stands alone",
+                field="--state",
+                why="whether a job has a run in progress is another question than what state the job is in",
+                fix=("ask for each by itself",),
+            )
+        return words
 
     def query(self, labels: Sequence[str] | None, usual: Sequence[str] = ()) -> dict[str, Any]:
         """What the server is asked for; `usual` are the statuses where no --state is given. Raises InvalidInput."""
@@ -92,6 +102,6 @@ def matching(me: Invocation, which: JobFilter, several: Several, statuses: Seque
     """Every job that matches; without a --state those of these statuses, which the verb can be done to."""
     listing = Listing(everything=True, label=several.label)
     running = "running" in which.states
-    page_of = jobpages.with_a_run(me.client, listing) if running else me.client.list_jobs
+    page_of = jobpages.with_a_run(me.client) if running else me.client.list_jobs
     found, _ = lists.fetch(me, listing, page_of, which.query(several.label, statuses), which.kept())
     return list({job["job_id"]: job for job in found}.values())

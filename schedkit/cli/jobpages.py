@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from schedkit.cli import lists, show
-from schedkit.cli.frame import Listing
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Column, Items, One, raw
 from schedkit.cli.runpages import run_line
@@ -57,13 +56,20 @@ def zone_of(me: Invocation, job: Doc) -> str | None:
     return me.zone or own
 
 
-def with_a_run(client: Any, listing: Listing) -> Callable[..., Doc]:
-    """Jobs that have a run in progress, as a page like any other."""
+def with_a_run(client: Any) -> Callable[..., Doc]:
+    """Those of the jobs asked for that have a run in progress, as a page like any other."""
+    running: set[str] = set()
 
     def page_of(*, cursor: str | None, limit: int, **filters: Any) -> Doc:
-        running = client.list_runs(status=["RUNNING"], cursor=cursor, limit=limit)
-        ids = dict.fromkeys(run["job_id"] for run in running["items"])
-        return {"items": [client.get_job(job_id) for job_id in ids], "next_cursor": running.get("next_cursor")}
+        if cursor is None:  # the first page, also of a list that is shown again
+            running.clear()
+            at: str | None = ""
+            while at is not None:
+                runs = client.list_runs(status=["RUNNING"], cursor=at or None, limit=lists.SERVER_PAGE)
+                running.update(run["job_id"] for run in runs["items"])
+                at = runs.get("next_cursor")
+        page = client.list_jobs(cursor=cursor, limit=limit, **filters)
+        return {**page, "items": [job for job in page["items"] if job["job_id"] in running]}
 
     return page_of
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from schedkit.cli import rows
+from schedkit.cli.failures import Code, ExitCode, Refusal
 from schedkit.cli.frame import Listing
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Doc
@@ -41,6 +42,16 @@ def fetch(
         me.say(f"stopped after {len(found):,} rows")
     found = rows.ordered(found, listing.sort)
     return (found[:MOST_ROWS] if listing.everything else found[: listing.limit]), None
+
+
+def given(flags: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The flags of a filter as they were given. Raises Refusal (USAGE) for an empty one: it would match everything."""
+    for name, value in flags.items():
+        if value is not None and not value.strip(" ,"):
+            flag = f"--{name.replace('_', '-')}"
+            why = "an empty filter would match everything; perhaps a variable of the shell is not set"
+            raise Refusal(Code.USAGE, ExitCode.USAGE, f"{flag} is empty", why=why)
+    return dict(flags)
 
 
 def narrowing(listing: Listing, **flags: str | None) -> str:

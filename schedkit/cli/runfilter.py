@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schedkit.cli import values
+from schedkit.cli import lists, values
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.runpages import took_ms
 from schedkit.model.runs import RunStatus
@@ -34,8 +34,8 @@ class RunFilter:
 
     @property
     def said(self) -> dict[str, str | None]:
-        """The flags as they were given."""
-        return {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        """The flags as they were given. Raises Refusal (USAGE) for an empty one."""
+        return lists.given({spec.name: getattr(self, spec.name) for spec in fields(self)})
 
     @property
     def narrows(self) -> bool:

@@ -33,7 +33,7 @@ from schedkit.model.keys import TimerKind, run_key
 from schedkit.model.runs import Run, RunStatus, run_of
 from schedkit.model.time import MINUTE_MS, Instant
 from schedkit.model.timers import Timer
-from schedkit.model.writes import Applied, Key, Refused
+from schedkit.model.writes import Applied, Key, Outcome, Refused, Write
 from schedkit.ports import World
 from schedkit.roles.calling import make_call
 from schedkit.roles.settling import Settled, Settling, said
@@ -85,13 +85,17 @@ class Executor:
 
     async def _due(self, key: Key) -> None:
         world = self._world
-        while (job := await self._settling.job(key)) is not None:
+        while (item := await world.store.get(key)) is not None:
+            job = job_of(item)
             previous = await self._settling.run_at(job, job.last_run)
             unended = await self._unended(job, previous)
             now = world.clock.now()
             match plan(job, unended is not None, now):
                 case NotDue():
-                    return await self._settling.look_later(job, unended, now) if advancing.waits_for_run(job) else None
+                    # A message that is older than the job's timer sets no other one, or every double would live on.
+                    if advancing.waits_for_run(job) and (item.get("timer_at") or 0) <= now:
+                        await self._settling.look_later(job, unended, now)
+                    return None
                 case Close():
                     return await self._settling.close(job, previous, now)
                 case AutoResume():
@@ -142,9 +146,10 @@ class Executor:
         write = claiming.claim(
             job, start.scheduled_for, due_at, misfired=start.misfired, holder=holder, shards=world.shards, now=now
         )
-        run = claiming.won(await self._settling.commit(write), holder)
+        outcome = await self._settling.commit(write)
+        run = claiming.won(outcome, holder)
         if run is None:  # it was claimed before, by one that may have crashed before it advanced the job
-            return isinstance(await self._settling.commit(advancing.advance(job, start, world.shards, now)), Applied)
+            return isinstance(await self._settling.commit(self._after(job, start, outcome, now)), Applied)
         said(run, "claim")
         advanced = await self._advance(job, start, run)
         await (self._call(run, advanced) if advanced is not None else self._abandoned(run))
@@ -162,8 +167,17 @@ class Executor:
                 return True
             case Refused(index=0):
                 return False
-            case _:  # its run is there: it was claimed when the job still had a URL, by one that crashed after it
-                return isinstance(await self._settling.commit(move), Applied)
+            case refused:  # its run is there: it was claimed when the job still had a URL, by one that crashed after it
+                return isinstance(await self._settling.commit(self._after(job, start, refused, now)), Applied)
+
+    def _after(self, job: Job, start: Start, refused: Outcome, now: Instant) -> Write:
+        """The job goes on after an occurrence that has a record: of a run, or of one that an operator skipped."""
+        assert isinstance(refused, Refused), "what is there is why"
+        there = run_of(refused.current) if refused.current is not None else None
+        if there is None or there.status is not RunStatus.SKIPPED:
+            return advancing.advance(job, start, self._world.shards, now)
+        reason = there.reason or RunStatus.SKIPPED
+        return advancing.pass_by(job, start.scheduled_for, self._world.shards, now, reason=reason, held=start.held)
 
     async def _advance(self, job: Job, start: Start, run: Run) -> Job | None:
         """The job after it went on, or None where it was cancelled, paused or moved away before our claim landed."""

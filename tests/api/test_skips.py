@@ -11,6 +11,7 @@ from schedkit.engine.when.plan import Start
 from schedkit.engine.who import claim as claiming
 from schedkit.engine.who.claim import Holder
 from schedkit.model.jobs import JobStatus
+from schedkit.model.keys import RETENTION_MS, run_key
 from schedkit.model.time import parse_rfc3339
 from tests.api.asking import DAILY, refused
 from tests.worlds import SLOW, Takes, Virtual, once
@@ -48,6 +49,28 @@ async def test_said_twice_it_skips_twice_but_not_under_the_version_that_was_read
     refused(again, 409, "VERSION_CONFLICT", "If-Match")
     assert (await world.job(made["job_id"])).next_run_at == parse_rfc3339("2026-06-03T08:00:00Z")
     assert (await skip(world, made["job_id"]))["skipped"] == ["2026-06-03T08:00:00Z"]
+
+
+async def test_what_is_skipped_far_ahead_keeps_its_record_until_long_after_its_time(world: Virtual) -> None:
+    """C3: thirty days from when it was due, not from when somebody skipped it."""
+    made = await world.create("0 8 1 * *")
+    at = (await skip(world, made["job_id"], 3))["skipped"][-1]
+    assert at == "2026-09-01T08:00:00Z"
+    item = await world.store.get(run_key(made["job_id"], parse_rfc3339(at)))
+    assert item is not None
+    assert item["expires_at"] == parse_rfc3339(at) + RETENTION_MS
+
+
+async def test_a_skipped_time_that_an_edit_meets_again_is_no_run(running: Virtual) -> None:
+    """W14: it is passed by, and takes nothing from max_runs."""
+    made = await running.create("0 * * * *", max_runs=2)
+    await skip(running, made["job_id"], 2)
+    await running.ask(
+        "PATCH", f"/v1/jobs/{made['job_id']}", json={"schedule": {**made["schedule"], "cron": "0 */1 * * *"}}
+    )
+    await running.wait(hours=5)
+    assert running.targets.times() == ["2026-06-01T15:00:00Z", "2026-06-01T16:00:00Z"]
+    assert (await running.ask("GET", f"/v1/jobs/{made['job_id']}"))["status"] == "COMPLETED"
 
 
 async def test_a_one_off_that_is_skipped_ends_and_says_why(running: Virtual) -> None:

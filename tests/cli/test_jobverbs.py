@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 from tests.cli.living import Living, living
-from tests.worlds import URL
+from tests.worlds import HANGS, URL
 
 DAILY = {"type": "CRON", "cron": "0 8 * * *", "time_zone": "UTC"}
 
@@ -199,3 +199,28 @@ def test_a_trigger_of_many_is_not_waited_for(here: Living, offline: Cli) -> None
     assert offline("job", "trigger", "--all", "--yes", "--wait").exit_code == 2
     runs = json.loads(offline("job", "trigger", "-l", "team=growth", "--yes", "-o", "json").stdout)["items"]
     assert {run["job_name"] for run in runs} == {"digest", "purge"}
+
+
+@pytest.mark.parametrize("flag", ["--target", "--search", "--state", "--priority", "--due-within", "--managed-by"])
+def test_an_empty_filter_is_refused_and_touches_nothing(flag: str, here: Living, offline: Cli) -> None:
+    """A variable of the shell that is not set would otherwise be everything."""
+    make(here, "digest")
+    for empty in ("", " ", ","):
+        result = offline("job", "cancel", flag, empty, "--yes")
+        assert (result.exit_code, f"{flag} is empty" in result.stderr) == (2, True), result.output
+    assert [change for change in here.changes if "digest" in change[1]] == []
+    assert here.api("GET", "/v1/jobs/digest")["status"] == "SCHEDULED"
+
+
+def test_jobs_that_run_are_narrowed_by_the_other_filters_too(here: Living, offline: Cli) -> None:
+    here.world.targets.script = [HANGS, HANGS]
+    for name, team in (("growing", "growth"), ("paying", "pay")):
+        soon = {"type": "ONCE", "run_at": "2026-06-01T12:00:01Z"}
+        body = {"name": name, "schedule": soon, "target": {"url": URL}, "labels": {"team": team}}
+        here.api("POST", "/v1/jobs", json=body)
+    here.do(here.world.boot())
+    here.do(here.world.wait(seconds=2))
+    told = offline("job", "cancel", "--state", "running", "-l", "team=growth", "--dry-run", "-o", "name")
+    assert told.stdout.split() == [here.api("GET", "/v1/jobs/growing")["job_id"]], told.output
+    mixed = offline("job", "cancel", "--state", "running,paused", "--yes")
+    assert (mixed.exit_code, "running stands alone" in mixed.stderr) == (9, True)

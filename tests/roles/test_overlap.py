@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from schedkit.model.calls import Answered, NoAnswer
 from schedkit.model.jobs import JobStatus
-from schedkit.model.keys import job_key
+from schedkit.model.keys import job_key, run_key
 from schedkit.model.runs import RunStatus
-from schedkit.model.time import parse_rfc3339, rfc3339
+from schedkit.model.time import HOUR_MS, parse_rfc3339, rfc3339
+from schedkit.model.timers import timer_of
+from schedkit.model.writes import Write
 from tests.cases import load
-from tests.worlds import OK, SLOW, Takes, virtual
+from tests.worlds import HANGS, OK, SLOW, Takes, virtual
 
 CASES = {case.id: case for case in load()}
 
@@ -111,6 +115,29 @@ async def test_a_held_occurrence_of_a_rare_job_waits_with_a_timer_that_lies_ahea
             assert item is not None
             assert item["held"] == parse_rfc3339("2026-06-01T12:01:40Z")
             assert item["timer_at"] > world.clock.now()
+
+
+async def test_doubles_of_a_message_set_no_timers_of_their_own_while_an_occurrence_is_held() -> None:
+    """H1: else each of them would come back every ten seconds for as long as the run before it takes."""
+    async with virtual("2026-06-01T11:59:00Z") as (world, process):
+        world.targets.script = [HANGS]
+        target = {**SLOW, "timeout_seconds": 300}
+        job = await world.create("* * * * *", overlap_policy="BUFFER_ONE", target=target)
+        await world.wait_until("2026-06-01T12:02:30Z")
+        run, *_ = await world.runs(job["job_id"])
+        stuck = {"lease_expires_at": world.clock.now() - HOUR_MS}  # of a holder that nobody has missed yet
+        await world.store.apply(Write(run_key(run.job_id, run.scheduled_for), "changed by hand", (), stuck))
+        await world.wait_until("2026-06-01T12:02:45Z")
+        item = await world.store.get(job_key(job["job_id"]))
+        assert item is not None
+        timer = timer_of(job_key(job["job_id"]), item)
+        assert timer is not None
+        for _ in range(5):
+            await process.world.queue.send([replace(timer, at=world.clock.now())])
+            await world.wait(ms=7)
+        now = world.clock.now()
+        far = await process.world.buckets.due(now + HOUR_MS, 100)
+        assert len([known for known in far if known.key == timer.key]) <= 2, "its own, and one that was replaced"
 
 
 async def test_a_held_occurrence_can_expire() -> None:

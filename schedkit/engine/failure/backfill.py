@@ -80,6 +80,14 @@ def backfill_run(run: Run, shards: int, now: Instant, backfill_id: str) -> Write
 
 
 def make_known(job: Job, at: Instant) -> Write:
-    """The schedule's overlap rule knows of the run, as it does of one that was asked for by hand (W13)."""
-    conditions = Equals("status", job.status.value), Equals("version", job.version)
+    """The schedule's overlap rule knows of the run, as it does of one that was asked for by hand (W13).
+
+    Only where the job has run nothing else since it was read, which the run might run beside.
+    """
+    conditions = (
+        Equals("status", job.status.value),
+        Equals("version", job.version),
+        Equals("last_run", job.last_run),
+        Equals("last_triggered", job.last_triggered),
+    )
     return Write(job_key(job.job_id), "know of backfill", conditions, {"last_triggered": at})

@@ -134,9 +134,8 @@ def skip(job: Job, scheduled_for: Instant, due_at: Instant, reason: str, now: In
     """An occurrence that will not run, recorded (C3)."""
     skipped = new_run(job, scheduled_for, due_at, RunStatus.SKIPPED, now)
     run = replace(skipped, reason=reason, finished_at=now)
-    return Write(
-        run_key(job.job_id, scheduled_for), "skip", (Absent(),), run_attributes(run) | listing(run) | kept_until(now)
-    )
+    kept = kept_until(max(now, due_at))  # an operator may skip what is due in months
+    return Write(run_key(job.job_id, scheduled_for), "skip", (Absent(),), run_attributes(run) | listing(run) | kept)
 
 
 def _key(run: Run) -> Any:
