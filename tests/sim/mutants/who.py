@@ -215,7 +215,7 @@ WHO: Final = (
             ),
             Edit(
                 EXECUTOR,
-                "return isinstance(await self._settling.commit(self._after(job, start, outcome, now)), Applied)",  # noqa: E501
+                "return isinstance(await self._settling.commit(self._after(job, start, outcome, now)), Applied)",
                 "return True",
             ),
         ),
