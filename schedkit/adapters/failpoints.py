@@ -25,11 +25,9 @@ from typing import Any, Final
 from schedkit.adapters.observed import ObservedStore
 from schedkit.errors import InvalidInput, Reason
 from schedkit.model.calls import Call, Reply
-from schedkit.model.keys import Index
 from schedkit.model.time import Instant
-from schedkit.model.timers import Timer
-from schedkit.model.writes import Item, Key, Outcome, Write
-from schedkit.ports import Chance, Page, Store, Targets, World
+from schedkit.model.writes import Outcome, Write
+from schedkit.ports import Chance, Store, Targets, World
 
 VARIABLE: Final = "SCHEDKIT_FAILPOINT"
 
@@ -139,10 +137,10 @@ class TrappedStore:
 
     def __init__(self, inner: Store, trap: Trap) -> None:
         self.inner = inner
+        self.get = inner.get
+        self.timers = inner.timers
+        self.page = inner.page
         self._trap = trap
-
-    async def get(self, key: Key) -> Item | None:
-        return await self.inner.get(key)
 
     async def apply(self, write: Write) -> Outcome:
         return await self.apply_all((write,))
@@ -153,25 +151,6 @@ class TrappedStore:
             outcome = await self.inner.apply_all(writes)
         await self._trap.passing(Point.AFTER_COMMIT)
         return outcome
-
-    async def timers(
-        self, partition: str, *, until: Instant, limit: int, since: Instant = 0, after: Timer | None = None
-    ) -> tuple[Timer, ...]:
-        return await self.inner.timers(partition, until=until, limit=limit, since=since, after=after)
-
-    async def page(
-        self,
-        partition: str,
-        *,
-        limit: int,
-        index: Index | None = None,
-        prefix: str = "",
-        cursor: str | None = None,
-        newest_first: bool = False,
-    ) -> Page:
-        return await self.inner.page(
-            partition, limit=limit, index=index, prefix=prefix, cursor=cursor, newest_first=newest_first
-        )
 
     async def expire(self, now: Instant, limit: int) -> int:
         async with self._trap.write():

@@ -23,11 +23,9 @@ from typing import Final
 from schedkit.engine.audit import append, knows_before, marks, resource_of
 from schedkit.errors import StoreUnavailable
 from schedkit.model.audit import Entry, Record, Recorded, Tip
-from schedkit.model.keys import Index, audit_chain
-from schedkit.model.time import Instant
-from schedkit.model.timers import Timer
-from schedkit.model.writes import Applied, Item, Key, Outcome, Refused, Write
-from schedkit.ports import Clock, Page, Store
+from schedkit.model.keys import audit_chain
+from schedkit.model.writes import Applied, Outcome, Refused, Write
+from schedkit.ports import Clock, Store
 
 CHAINS: Final = 64  # as many commits may be under way at once for a tenant: past what one process gets done
 RECORDED_BY_NAME: Final = 500  # what a batch made; a batch has no more jobs than this
@@ -93,6 +91,10 @@ class Trail:
     def __init__(self, store: Store, clock: Clock, chains: Chains, entry: Entry, *, afterwards: bool) -> None:
         """`entry` says who asks what, as far as it is known now; `afterwards` leaves the record to `end`."""
         self._store = store
+        self.get = store.get
+        self.timers = store.timers
+        self.page = store.page
+        self.expire = store.expire
         self._clock = clock
         self._chains = chains
         self._entry = entry
@@ -137,28 +139,3 @@ class Trail:
         """The request fails halfway: record what it did until then, if no record names it."""
         if self._made:
             await self.end()
-
-    async def get(self, key: Key) -> Item | None:
-        return await self._store.get(key)
-
-    async def timers(
-        self, partition: str, *, until: Instant, limit: int, since: Instant = 0, after: Timer | None = None
-    ) -> tuple[Timer, ...]:
-        return await self._store.timers(partition, until=until, limit=limit, since=since, after=after)
-
-    async def page(
-        self,
-        partition: str,
-        *,
-        limit: int,
-        index: Index | None = None,
-        prefix: str = "",
-        cursor: str | None = None,
-        newest_first: bool = False,
-    ) -> Page:
-        return await self._store.page(
-            partition, limit=limit, index=index, prefix=prefix, cursor=cursor, newest_first=newest_first
-        )
-
-    async def expire(self, now: Instant, limit: int) -> int:
-        return await self._store.expire(now, limit)
