@@ -124,12 +124,5 @@ def stop_backfill(me: Invocation, change: Change, backfill: Id) -> None:
 
 
 def _move(me: Invocation, change: Change, backfill_id: str, verb: str) -> None:
-    if change.dry_run:
-        with me.asking():
-            found = me.occurrences.get_backfill(backfill_id)
-        me.say(f"would {verb} {backfill_id}, which is {found['state']}")
-    else:
-        me.changing(change, f"{verb} {backfill_id}")
-        with me.asking():
-            found = me.occurrences.move_backfill(backfill_id, verb)
+    found = redriving.moved(me, change, backfill_id, verb, me.occurrences.get_backfill, me.occurrences.move_backfill)
     me.show(backfill_page(found, me.zone))

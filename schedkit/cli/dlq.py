@@ -240,14 +240,7 @@ def stop_redrive(me: Invocation, change: Change, redrive: Id) -> None:
 
 
 def _move(me: Invocation, change: Change, redrive_id: str, verb: str) -> None:
-    if change.dry_run:
-        with me.asking():
-            found = me.client.get_redrive(redrive_id)
-        me.say(f"would {verb} {redrive_id}, which is {found['state']}")
-    else:
-        me.changing(change, f"{verb} {redrive_id}")
-        with me.asking():
-            found = me.client.move_redrive(redrive_id, verb)
+    found = redriving.moved(me, change, redrive_id, verb, me.client.get_redrive, me.client.move_redrive)
     me.show(redrive_page(found, me.zone))
 
 

@@ -16,6 +16,7 @@ import typer
 from schedkit.cli.backfillpages import backfill_page, backfill_progress
 from schedkit.cli.dlqpages import canary_line, progress, redrive_page
 from schedkit.cli.failures import Code, ExitCode, Refusal
+from schedkit.cli.frame import Change
 from schedkit.cli.invocation import Invocation
 from schedkit.model.redrives import RedriveState
 
@@ -27,6 +28,7 @@ BACKFILL_HINT: Final = "                ctrl+c leaves it running; schedkit job b
 MOST_LOOKED_AT: Final = 20  # runs of a canary whose times are asked for
 
 Doc = Mapping[str, Any]
+Act = Callable[[str, str], Doc]
 
 
 def to_its_end(me: Invocation, redrive: Doc) -> None:
@@ -94,3 +96,15 @@ def _until_still(me: Invocation, redrive: Doc, look: Callable[[], Doc], told: Ca
         sys.stderr.write("\r\x1b[J")
     me.say(told(redrive))
     return redrive
+
+
+def moved(me: Invocation, change: Change, found_id: str, verb: str, look: Callable[[str], Doc], act: Act) -> Doc:
+    """A redrive or backfill after this verb; as it stands, and what would be done, in a dry run."""
+    if change.dry_run:
+        with me.asking():
+            found = look(found_id)
+        me.say(f"would {verb} {found_id}, which is {found['state']}")
+        return found
+    me.changing(change, f"{verb} {found_id}")
+    with me.asking():
+        return act(found_id, verb)
