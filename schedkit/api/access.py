@@ -25,6 +25,7 @@ from fastapi.routing import APIRoute
 
 from schedkit.api.attempts import Attempts
 from schedkit.api.problems import request_id_of
+from schedkit.api.requests import known_query
 from schedkit.api.trail import Chains, Trail
 from schedkit.engine import keyring
 from schedkit.errors import NotAllowed, QuotaExceeded, Reason, StoreUnavailable, Unauthenticated
@@ -91,7 +92,7 @@ def needs(role: Role | None, kept: Kept | None = None) -> Callable[[F], F]:
 
 
 class Guarded(APIRoute):
-    """A route that lets in whom it declares, and keeps the audit record of what they do.
+    """A route that lets in whom it declares, knows its query, and keeps the audit record of what they do.
 
     `shapes` is what its answers look like, by status: what the function is annotated to return, and each `model` of its
     `responses`. They are for the document; no answer is checked against them.
@@ -104,7 +105,8 @@ class Guarded(APIRoute):
             options["response_model"] = Any
         responses = {status: dict(said) for status, said in (options.get("responses") or {}).items()}
         self.shapes |= {status: said.pop("model") for status, said in responses.items() if "model" in said}
-        super().__init__(path, endpoint, **options | {"responses": responses})
+        first = [Depends(known_query), *(options.get("dependencies") or ())]
+        super().__init__(path, endpoint, **options | {"responses": responses, "dependencies": first})
 
     @property
     def need(self) -> Need:

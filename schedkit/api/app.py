@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,20 +18,19 @@ from schedkit.api.door import Door
 from schedkit.api.openapi import openapi
 from schedkit.api.ops import Vitals
 from schedkit.api.problems import on_bug, on_http_exception, on_schedkit_error, problem, request_id_of
-from schedkit.api.requests import known_query
 from schedkit.api.stream import Following, Streams
 from schedkit.api.trail import Chains
 from schedkit.api.workers import WorkersDoor
 from schedkit.errors import InvalidInput, Reason, SchedkitError
 from schedkit.ports import World
 
-ROUTERS: Final = (
+ROUTERS: Final = (  # a request is compared with one after the other: what is asked all the time stands first
+    workers.router,
     jobs.batch_router,
     jobs.router,
     skips.router,
     ledgers.router,
     backfills.router,
-    workers.router,
     runs.router,
     dlq.router,
     schedules.router,
@@ -56,8 +55,7 @@ def make_app(
     app.state.streams = Streams(feed) if feed is not None else Streams()
     serve(app, world, vitals, door)
     app.state.routes = [_guarded(route) for router in ROUTERS for route in router.routes]
-    for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(known_query)])
+    app.router.routes.extend(app.state.routes)  # as they are: `include_router` would make each of them anew
     if access.auth is Auth.NONE:  # they answer anybody, and are for trying things out
         app.include_router(demo.demo_router())
     app.add_exception_handler(SchedkitError, on_schedkit_error)

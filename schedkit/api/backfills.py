@@ -10,11 +10,10 @@ from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
 from schedkit.api.access import CallerDep, Guarded, needs
-from schedkit.api.beginning import begun, moved
+from schedkit.api.beginning import begun, listed_of, moved
 from schedkit.api.bodies import Body, Text, Time
 from schedkit.api.dead import seconds_for
 from schedkit.api.jobs_in import instant_in
-from schedkit.api.lists import listed
 from schedkit.api.lookup import find_backfill, find_job, job_by_id
 from schedkit.api.past import due_between, require_range, runs_between
 from schedkit.api.past_out import BackfillOut, BackfillPlanOut, BackfillsOut
@@ -28,6 +27,7 @@ from schedkit.api.requests import (
     Limit,
     WorldDep,
     body_of,
+    made,
 )
 from schedkit.api.views import backfill_out
 from schedkit.engine.failure import backfill as backfilling
@@ -36,10 +36,9 @@ from schedkit.errors import Conflict, InvalidInput, Reason
 from schedkit.model.access import Caller, Role
 from schedkit.model.jobs import Job, JobStatus, OverlapPolicy
 from schedkit.model.keys import BACKFILL_ID_PREFIX, RETENTION_MS, new_backfill_id, redrive_key
-from schedkit.model.redrives import MAX_PER_SECOND, Order, PastRange, Redrive, RedriveState, redrive_of
+from schedkit.model.redrives import MAX_PER_SECOND, Order, PastRange, Redrive, RedriveState
 from schedkit.model.time import Instant, rfc3339
-from schedkit.model.writes import Item
-from schedkit.ports import Page, World
+from schedkit.ports import World
 
 ID_CHANCE_BYTES: Final = 10
 NO_RECORD: Final = "NO_RECORD"
@@ -99,9 +98,7 @@ async def backfill_job(
     )
     meaning = body.model_dump(mode="json") | {"backfill": job.job_id}
     began, replayed = await begun(world, caller, fresh, meaning, idempotency_key)
-    if replayed:
-        response.headers["Idempotent-Replayed"] = "true"
-    response.headers["Location"] = f"/v1/backfills/{began.redrive_id}"
+    made(response, f"/v1/backfills/{began.redrive_id}", replayed)
     return backfill_out(began, job.name)
 
 
@@ -182,16 +179,8 @@ async def list_backfills(
     cursor: Cursor = None,
     state: Annotated[list[RedriveState] | None, Query()] = None,
 ) -> BackfillsOut:
-    def pick(item: Item) -> Redrive | None:
-        found = redrive_of(item)
-        matches = caller.reaches(found.filter.team_id) and (not state or found.state in state)
-        return found if matches else None
-
-    async def page(limit: int, cursor: str | None) -> Page:
-        backfills = redrive_key(caller.tenant_id, BACKFILL_ID_PREFIX).partition
-        return await world.store.page(backfills, limit=limit, cursor=cursor, newest_first=True)
-
-    found, next_cursor = await listed(world, page, limit, cursor, pick)
+    backfills = redrive_key(caller.tenant_id, BACKFILL_ID_PREFIX).partition
+    found, next_cursor = await listed_of(backfills, world, caller, limit, cursor, state)
     return {"items": [await _shown(world, caller, one) for one in found], "next_cursor": next_cursor}
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from schedkit.api import strict_json
+from schedkit.api.lists import listed
 from schedkit.engine.failure import redrive as redriving
 from schedkit.errors import Reason, Unprocessable
 from schedkit.model.access import Caller
 from schedkit.model.keys import kept_until, redrive_key, redrive_request_key
-from schedkit.model.redrives import Redrive, redrive_of
+from schedkit.model.redrives import Redrive, RedriveState, redrive_of
 from schedkit.model.time import Instant
-from schedkit.model.writes import Absent, Applied, Write
-from schedkit.ports import World
+from schedkit.model.writes import Absent, Applied, Item, Write
+from schedkit.ports import Page, World
 
 Find = Callable[[World, Caller, str], Awaitable[Redrive]]
 Verb = Callable[[Redrive, Instant], Write | None]
@@ -46,6 +47,26 @@ async def begun(
             fix=("use a new key for a new request", "schedkit dlq redrives", "schedkit job backfills"),
         )
     return redrive_of(before), True
+
+
+async def listed_of(
+    partition: str,
+    world: World,
+    caller: Caller,
+    limit: int,
+    cursor: str | None,
+    states: Collection[RedriveState] | None,
+) -> tuple[list[Redrive], str | None]:
+    """(those of the caller's teams in these states, newest first; the cursor of the next page). Raises InvalidInput."""
+
+    def pick(item: Item) -> Redrive | None:
+        found = redrive_of(item)
+        return found if caller.reaches(found.filter.team_id) and (not states or found.state in states) else None
+
+    async def page(limit: int, cursor: str | None) -> Page:
+        return await world.store.page(partition, limit=limit, cursor=cursor, newest_first=True)
+
+    return await listed(world, page, limit, cursor, pick)
 
 
 async def moved(find: Find, world: World, caller: Caller, redrive_id: str, verb: Verb) -> Redrive:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from schedkit.api import dead
 from schedkit.api.access import CallerDep, Guarded, Kept, needs
-from schedkit.api.beginning import begun, moved
+from schedkit.api.beginning import begun, listed_of, moved
 from schedkit.api.dead_in import DropBody, RedriveBody, filter_in, filter_of
 from schedkit.api.dead_out import (
     DeadGroupsOut,
@@ -33,13 +33,14 @@ from schedkit.api.requests import (
     When,
     WorldDep,
     body_of,
+    made,
 )
 from schedkit.api.views import dead_letter_out, redrive_out, run_out
 from schedkit.engine.failure import redrive as redriving
 from schedkit.errors import InvalidInput, NotFound, Reason
 from schedkit.model.access import Role
 from schedkit.model.keys import Index, dead_listing, new_redrive_id, redrive_key
-from schedkit.model.redrives import Redrive, RedriveState, redrive_of
+from schedkit.model.redrives import Redrive, RedriveState
 from schedkit.model.runs import RunStatus, run_of
 from schedkit.model.writes import Item
 from schedkit.ports import Page
@@ -176,9 +177,7 @@ async def redrive_dead(
     )
     meaning = body.model_dump(mode="json") | {"team_id": wanted.team_id}  # an admin's body means more
     began, replayed = await begun(world, caller, fresh, meaning, idempotency_key)
-    if replayed:
-        response.headers["Idempotent-Replayed"] = "true"
-    response.headers["Location"] = f"/v1/redrives/{began.redrive_id}"
+    made(response, f"/v1/redrives/{began.redrive_id}", replayed)
     return redrive_out(began)
 
 
@@ -208,17 +207,9 @@ async def list_redrives(
     cursor: Cursor = None,
     state: Annotated[list[RedriveState] | None, Query()] = None,
 ) -> RedrivesOut:
-    def pick(item: Item) -> RedriveOut | None:
-        found = redrive_of(item)
-        matches = caller.reaches(found.filter.team_id) and (not state or found.state in state)
-        return redrive_out(found) if matches else None
-
-    async def page(limit: int, cursor: str | None) -> Page:
-        redrives = redrive_key(caller.tenant_id, "").partition
-        return await world.store.page(redrives, limit=limit, cursor=cursor, newest_first=True)
-
-    items, next_cursor = await listed(world, page, limit, cursor, pick)
-    return {"items": items, "next_cursor": next_cursor}
+    redrives = redrive_key(caller.tenant_id, "").partition
+    found, next_cursor = await listed_of(redrives, world, caller, limit, cursor, state)
+    return {"items": [redrive_out(one) for one in found], "next_cursor": next_cursor}
 
 
 @router.get("/redrives/{redrive_id}", summary="How far a redrive has come")

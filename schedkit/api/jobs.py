@@ -27,6 +27,7 @@ from schedkit.api.requests import (
     When,
     WorldDep,
     body_of,
+    made,
 )
 from schedkit.api.runs import list_runs_of, recent_runs
 from schedkit.api.runs_out import RunOut, RunsOut
@@ -100,8 +101,7 @@ async def create_job(
     job, replayed = await create(world, caller, body, idempotency_key)
     if replayed:
         response.status_code = 200
-        response.headers["Idempotent-Replayed"] = "true"
-    response.headers["Location"] = f"/v1/jobs/{job.job_id}"
+    made(response, f"/v1/jobs/{job.job_id}", replayed)
     return job_out(job, world.registered)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Header, Query, Request
+from fastapi import Depends, Header, Query, Request, Response
 from fastapi.dependencies.models import Dependant
 
 from schedkit.api import strict_json
@@ -15,6 +15,15 @@ from schedkit.ports import World
 
 LOCATION: Final = {"Location": {"description": "where it is", "schema": {"type": "string"}}}
 IDEMPOTENT: Final = {"Idempotent-Replayed": {"description": "`true`", "schema": {"type": "string", "const": "true"}}}
+
+
+def made(response: Response, where: str, replayed: bool) -> None:
+    """Say where the thing is that was made, now or by an earlier request with the same Idempotency-Key."""
+    response.headers["Location"] = where
+    if replayed:
+        response.headers["Idempotent-Replayed"] = "true"
+
+
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500
 MAX_KEY_CHARS: Final = 255

@@ -43,7 +43,7 @@ from schedkit.errors import InvalidInput, Reason, SchedkitError, TooLarge
 from schedkit.model.access import Caller, Role
 from schedkit.model.jobs import TaskTarget
 from schedkit.model.keys import run_id
-from schedkit.model.runs import MAX_PROGRESS_BYTES, Run
+from schedkit.model.runs import MAX_PROGRESS_BYTES, Run, payload_of
 from schedkit.model.tasks import Ask, Ending, Failed, Stopped, Succeeded, Task, WorkerSeen
 from schedkit.model.time import SECOND_MS, rfc3339
 from schedkit.ports import World
@@ -175,7 +175,7 @@ def task_out(task: Task) -> TaskOut:
     """What a worker is handed."""
     run, job = task.run, task.job
     key = run_id(run.job_id, run.scheduled_for)
-    payload = run.payload if run.payload is not None else job.payload
+    payload = payload_of(run, job)
     lease_ms = job.target.lease_ms if isinstance(job.target, TaskTarget) else TaskTarget("").lease_ms
     return {
         "run_id": key,

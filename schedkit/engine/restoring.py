@@ -20,7 +20,7 @@ from schedkit.engine.who.handing import give_back
 from schedkit.model.calls import Unknown
 from schedkit.model.jobs import Delivery, Job
 from schedkit.model.keys import RESTORED_KEY
-from schedkit.model.runs import Run
+from schedkit.model.runs import Run, payload_of
 from schedkit.model.time import Instant
 from schedkit.model.writes import Item, Write
 
@@ -39,8 +39,7 @@ def take_back(run: Run, job: Job, epoch_floor: int, *, shards: int, now: Instant
     """Whoever holds it holds it in a world that is gone; under an epoch that is over, it can change nothing here."""
     if job.delivery is Delivery.AT_MOST_ONCE:
         lost = Unknown("a worker had it when the backup was taken; whether it was done cannot be known")
-        payload = run.payload if run.payload is not None else job.payload
-        return settle(run, lost, called_at=None, shards=shards, now=now, payload=payload)
+        return settle(run, lost, called_at=None, shards=shards, now=now, payload=payload_of(run, job))
     back = give_back(run, lost=False, shards=shards, now=now)
     return replace(back, arrow="take back", changes={**back.changes, "epoch": max(run.epoch, epoch_floor)})
 

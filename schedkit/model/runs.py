@@ -150,6 +150,11 @@ def new_run(job: Job, scheduled_for: Instant, due_at: Instant, status: RunStatus
     )
 
 
+def payload_of(run: Run, job: Job) -> str | None:
+    """What this run is about, as JSON text: its own payload where it was given one, otherwise its job's."""
+    return run.payload if run.payload is not None else job.payload
+
+
 def listing(run: Run) -> dict[str, Any]:
     """Where a run stands among its tenant's runs: by its time, from its first write on."""
     return {"listed_partition": runs_listing(run.tenant_id), "listed_at": sortable(run.scheduled_for)}

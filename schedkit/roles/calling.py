@@ -11,7 +11,7 @@ from schedkit.engine.signing import signed_headers, signing_key
 from schedkit.model.calls import Call, NotSent, Reply
 from schedkit.model.jobs import HmacAuth, HttpTarget, Job
 from schedkit.model.keys import run_id, stable_hash
-from schedkit.model.runs import Run
+from schedkit.model.runs import Run, payload_of
 from schedkit.model.secrets import Missing, Secret
 from schedkit.ports import Secrets, World
 
@@ -51,7 +51,7 @@ def call_of(run: Run, job: Job, registered: Mapping[str, str]) -> Call:
     target = job.target
     assert isinstance(target, HttpTarget), "a worker's run is never called"
     key = run_id(run.job_id, run.scheduled_for)
-    payload = run.payload if run.payload is not None else job.payload
+    payload = payload_of(run, job)
     body = payload.encode() if payload is not None and target.method not in BODYLESS else None
     given = {name.lower() for name in target.headers}
     usual = {"User-Agent": f"schedkit/{__version__}", "Content-Type": "application/json" if body is not None else None}

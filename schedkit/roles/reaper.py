@@ -16,7 +16,6 @@ from schedkit.engine.failure import reap as reaping
 from schedkit.engine.failure.pace import HEARD_WITHIN_MS, Census, Pace, paced, spent
 from schedkit.engine.failure.retry import judge_report
 from schedkit.engine.who import cancel as cancelling
-from schedkit.engine.who import claim as claiming
 from schedkit.engine.who import handing
 from schedkit.errors import QueueUnavailable, StoreUnavailable
 from schedkit.model.calls import Dead, Unknown
@@ -129,13 +128,11 @@ class Reaper:
 
     def _decision(self, run: Run, job: Job, now: Instant, draw: float) -> Write | None:
         """What becomes of a run whose worker let its lease end."""
-        shards = self._world.shards
-        payload = run.payload if run.payload is not None else job.payload
         match reaping.reap(run, job.delivery, now):
             case reaping.Wait():
                 return None
             case Dead() | Unknown() as lost:
-                return claiming.settle(run, lost, called_at=None, shards=shards, now=now, payload=payload)
+                return self._settling.judged(run, job, lost, now)
             case reaping.Reclaim():
                 if run.cancel_requested or cancelling.unwanted(run, job) is not None:
                     return cancelling.cancel_claimed(run, cancelling.taken_away(run, job), now)
@@ -145,5 +142,5 @@ class Reaper:
                     verdict = judge_report(
                         late, attempt=run.attempt, policy=job.retry, delivery=job.delivery, now=now, draw=draw
                     )
-                    return claiming.settle(run, verdict, called_at=None, shards=shards, now=now, payload=payload)
-                return handing.give_back(run, lost=True, shards=shards, now=now)
+                    return self._settling.judged(run, job, verdict, now)
+                return handing.give_back(run, lost=True, shards=self._world.shards, now=now)

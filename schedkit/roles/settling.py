@@ -19,7 +19,7 @@ from schedkit.errors import StoreUnavailable
 from schedkit.model.calls import Verdict
 from schedkit.model.jobs import Job, OverlapPolicy, job_of
 from schedkit.model.keys import job_key, run_key
-from schedkit.model.runs import RECLAIM_MARGIN_MS, Run, RunStatus, run_of
+from schedkit.model.runs import RECLAIM_MARGIN_MS, Run, RunStatus, payload_of, run_of
 from schedkit.model.time import Instant
 from schedkit.model.writes import Applied, Key, Refused, Write
 from schedkit.ports import World
@@ -42,14 +42,12 @@ class Settling:
 
     async def settle(self, run: Run, job: Job, verdict: Verdict, called_at: Instant | None) -> Run | None:
         """Record this verdict, if the epoch is still the holder's."""
-        payload = run.payload if run.payload is not None else job.payload
+        return await self.end(run, job, lambda run, now: self.judged(run, job, verdict, now, called_at))
 
-        def decide(run: Run, now: Instant) -> Write:
-            return claiming.settle(
-                run, verdict, called_at=called_at, shards=self._world.shards, now=now, payload=payload
-            )
-
-        return await self.end(run, job, decide)
+    def judged(self, run: Run, job: Job, verdict: Verdict, now: Instant, called_at: Instant | None = None) -> Write:
+        """The write that ends this attempt with this verdict."""
+        payload, shards = payload_of(run, job), self._world.shards
+        return claiming.settle(run, verdict, called_at=called_at, shards=shards, now=now, payload=payload)
 
     async def end(self, run: Run, job: Job, decide: Decide) -> Run | None:
         """End this attempt, if the epoch is still the holder's; then let the job know.

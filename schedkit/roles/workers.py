@@ -240,8 +240,7 @@ class Workers:
     # ── ending ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _decide(self, job: Job, ending: Ending) -> Callable[[Run, Instant], Write]:
-        world = self._world
-        draw = world.chance.draw()
+        draw = self._world.chance.draw()
 
         def decide(run: Run, now: Instant) -> Write:
             if isinstance(ending, Stopped):
@@ -256,8 +255,7 @@ class Workers:
             verdict = judge_report(
                 ending, attempt=run.attempt, policy=job.retry, delivery=job.delivery, now=now, draw=draw
             )
-            payload = run.payload if run.payload is not None else job.payload
-            return claiming.settle(run, verdict, called_at=None, shards=world.shards, now=now, payload=payload)
+            return self._settling.judged(run, job, verdict, now)
 
         return decide
 

@@ -58,6 +58,28 @@ class Process:
 _PROCESS: Final[ContextVar[Process | None]] = ContextVar("process", default=None)
 
 
+class _Callback(asyncio.TimerHandle):
+    """A handle without what asyncio's own does for its debug mode: there are a million of them in a simulated hour."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, when: float, callback: Callable[..., Any], args: Any, loop: SimLoop, context: Context | None
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = self._scheduled = False
+        self._source_traceback = self._repr = None
+
+    def cancel(self) -> None:
+        """It is passed over when its time comes."""
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """`loop.time()` is virtual seconds from 0. What runs outside any process runs in `world`."""
 
@@ -110,7 +132,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Callback(self._at, callback, args, self, context)
         self._make_ready(handle)
         return handle
 
@@ -122,7 +144,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        handle = _Callback(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, next(self._order), handle))
         return handle
 
@@ -134,9 +156,6 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, *_: Any) -> Any:  # type: ignore[override]
         raise RuntimeError("there are no threads in a simulation")
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
 
     def _process_events(self, event_list: Any) -> None: ...
 
@@ -159,7 +178,12 @@ class SimLoop(asyncio.BaseEventLoop):
                 continue
             handle = ready.popleft()
             if not handle._cancelled:
-                handle._run()
+                try:
+                    handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self._troubles.append({"exception": error})
             ran += 1
             if ran > MAX_CALLBACKS_AT_ONCE:
                 raise Stuck(f"{process.name} spins: {ran:,} callbacks and no time has passed")

@@ -25,8 +25,8 @@ BANNED_NAMES = frozenset({"utils", "util", "common", "helpers", "helper", "base"
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX", "NotImplemented" + "Error")) + r")\b")
 DOCUMENTED = ("schedkit/model", "schedkit/engine", "schedkit/client", "schedkit/ports.py", "schedkit/errors.py")
 FOREIGN_BASES = frozenset({  # classes whose own library asks for a subclass
-    "aiohttp.abc.AbstractResolver", "asyncio.base_events.BaseEventLoop", "fastapi.routing.APIRoute",
-    "httpx.AsyncBaseTransport", "logging.Handler",
+    "aiohttp.abc.AbstractResolver", "asyncio.base_events.BaseEventLoop", "asyncio.events.TimerHandle",
+    "fastapi.routing.APIRoute", "httpx.AsyncBaseTransport", "logging.Handler",
     "typer.core.TyperCommand", "typer.core.TyperGroup", "uvicorn.server.Server",
 })  # fmt: skip
 
