@@ -80,12 +80,14 @@ class Store(Protocol):
         limit: int,
         index: Index | None = None,
         prefix: str = "",
+        since: str = "",
         cursor: str | None = None,
         newest_first: bool = False,
     ) -> Page:
         """Items of a partition by sort key, or of an index's partition by the index's own order.
 
-        Raises ValueError for a cursor that this method did not make.
+        Those only that begin with `prefix` and do not come before `since` in that order. Raises ValueError for a cursor
+        that this method did not make.
         """
 
     async def expire(self, now: Instant, limit: int) -> int:

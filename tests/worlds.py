@@ -35,7 +35,7 @@ from schedkit.api.ops import Vitals
 from schedkit.errors import StoreUnavailable
 from schedkit.model.calls import Answered, Call, NoAnswer, Reply
 from schedkit.model.jobs import Job, Priority, job_of
-from schedkit.model.keys import RUN_PREFIX, Index, job_key, parse_run_id, run_key
+from schedkit.model.keys import RUN_PREFIX, job_key, parse_run_id, run_key
 from schedkit.model.runs import Run, run_of
 from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Instant, parse_rfc3339, rfc3339
 from schedkit.model.timers import Timer
@@ -208,18 +208,8 @@ class Line:
         ask = partial(self._store.timers, partition, until=until, limit=limit, since=since, after=after)
         return await self._through(ask)
 
-    async def page(
-        self,
-        partition: str,
-        *,
-        limit: int,
-        index: Index | None = None,
-        prefix: str = "",
-        cursor: str | None = None,
-        newest_first: bool = False,
-    ) -> Page:
-        ask = partial(self._store.page, partition, limit=limit, index=index, prefix=prefix, cursor=cursor)
-        return await self._through(partial(ask, newest_first=newest_first))
+    async def page(self, partition: str, **how: Any) -> Page:
+        return await self._through(partial(self._store.page, partition, **how))
 
     async def expire(self, now: Instant, limit: int) -> int:
         return await self._through(partial(self._store.expire, now, limit))
@@ -230,7 +220,7 @@ class Line:
             await self._die()
         if self.down:
             raise StoreUnavailable("the store is away")
-        for arrow in [arrow for write in writes for arrow in self.before if write.arrow.startswith(arrow)]:
+        for arrow in [arrow for arrow in self.before if any(write.arrow.startswith(arrow) for write in writes)]:
             await self.before.pop(arrow)()
         answer = await verb()
         if nth == self.dies_after:

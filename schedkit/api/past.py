@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import Final
 
 from schedkit.engine.when.occurrences import between
 from schedkit.errors import InvalidInput, Reason
 from schedkit.model.jobs import Job
-from schedkit.model.keys import RUN_PREFIX, job_key, sortable
+from schedkit.model.keys import RUN_PREFIX, run_key
 from schedkit.model.redrives import MAX_BACKFILLED
 from schedkit.model.runs import Run, run_of
 from schedkit.model.time import Instant, rfc3339
@@ -47,24 +46,17 @@ async def due_between(world: World, job: Job, since: Instant, until: Instant, en
     return found
 
 
-def _shared(first: str, last: str) -> str:
-    """What both begin with, and so everything that sorts between them."""
-    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=True)))
-
-
 async def runs_between(world: World, job: Job, since: Instant, until: Instant) -> dict[Instant, Run]:
-    """Every run of the job in the range, by its time."""
-    prefix = RUN_PREFIX + _shared(sortable(since), sortable(until - 1))
+    """Every run of the job in the range, by its time; no other one is read, but those of the last page."""
+    first = run_key(job.job_id, since)
     found: dict[Instant, Run] = {}
     cursor: str | None = None
     while True:
-        page = await world.store.page(job_key(job.job_id).partition, prefix=prefix, limit=STEP, cursor=cursor)
+        page = await world.store.page(first.partition, prefix=RUN_PREFIX, since=first.sort, limit=STEP, cursor=cursor)
         for _, item in page.items:
-            at = item["scheduled_for"]
-            if at >= until:
+            if item["scheduled_for"] >= until:
                 return found
-            if at >= since:
-                found[at] = run_of(item)
+            found[item["scheduled_for"]] = run_of(item)
         cursor = page.cursor
         if cursor is None:
             return found

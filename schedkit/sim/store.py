@@ -147,11 +147,13 @@ class StoreLine:
         limit: int,
         index: Index | None = None,
         prefix: str = "",
+        since: str = "",
         cursor: str | None = None,
         newest_first: bool = False,
     ) -> Page:
-        how = {"limit": limit, "index": index, "prefix": prefix, "cursor": cursor, "newest_first": newest_first}
-        return await self.wire.ask("page", partial(self._server.page, partition, **how), self._server.down)
+        how = {"limit": limit, "index": index, "prefix": prefix, "since": since, "cursor": cursor}
+        ask = partial(self._server.page, partition, newest_first=newest_first, **how)
+        return await self.wire.ask("page", ask, self._server.down)
 
     async def expire(self, now: Instant, limit: int) -> int:
         server = self._server

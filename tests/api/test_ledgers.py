@@ -44,6 +44,20 @@ async def test_the_range_has_its_beginning_and_not_its_end(running: Virtual) -> 
     assert (found["expected"], found["ran"], found["notes"]) == (3, 3, [])
 
 
+async def test_a_range_reads_no_more_runs_than_it_has_where_the_digits_of_its_ends_differ() -> None:
+    """1_800_000_000_000 ms lies in it: its ends share no digit but the first zeros, and keys are made of digits."""
+    async with Virtual("2027-01-15T00:00:00Z") as world:
+        made = await world.create("* * * * *")
+        for _ in range(6):
+            await world.ask("POST", f"/v1/jobs/{made['job_id']}:skipNext", json={"count": 90})
+        for since, until in (("07:30", "07:50"), ("07:50", "08:10")):
+            asked = {"since": f"2027-01-15T{since}:00Z", "until": f"2027-01-15T{until}:00Z"}
+            before = world.line.made
+            found = await ledger(world, made["job_id"], **asked)
+            assert (found["expected"], found["skipped"]) == (20, {"SKIPPED_BY_HAND": 20})
+            assert world.line.made - before == 2, "the job, and one page of runs"
+
+
 async def test_after_an_outage_what_was_missed_and_what_ran_late_are_told_apart() -> None:
     async with virtual() as (world, process):
         made = await world.create("*/10 * * * *")

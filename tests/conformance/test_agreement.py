@@ -46,6 +46,7 @@ def questions(draw: st.DrawFn) -> dict[str, Any]:
         "index": index,
         "limit": draw(st.integers(1, 4)),
         "prefix": draw(st.sampled_from(["", "a", "1"])),
+        "since": draw(st.sampled_from(["", "1", "2", "ab", "b"])),
         "newest_first": draw(st.booleans()),
     }
 

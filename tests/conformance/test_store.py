@@ -201,6 +201,20 @@ async def test_a_prefix_bounds_a_partition_on_both_sides(store: Store, newest_fi
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
+async def test_a_page_begins_where_it_is_told_to_and_goes_no_further_than_its_prefix(
+    store: Store, newest_first: bool
+) -> None:
+    for sort in ("JOB", "RUN#1", "RUN#2", "RUN#3", "RUO"):
+        await store.apply(create(Key("P", sort), **listed(sort)))
+    since = {"RUN#2": ["RUN#2", "RUN#3"], "RUN#11": ["RUN#2", "RUN#3"], "A": ["RUN#1", "RUN#2", "RUN#3"], "RUP": []}
+    for index, partition in ((None, "P"), (Index.LISTED, "LIST")):
+        for begin, wanted in since.items():
+            asked = {"index": index, "prefix": "RUN#", "since": begin, "newest_first": newest_first}
+            assert await paged(store, partition, 1, **asked) == (wanted[::-1] if newest_first else wanted)
+        assert await paged(store, partition, 9, index=index, since="RUN#3") == ["RUN#3", "RUO"]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
 async def test_an_index_is_paged_by_its_own_order_and_equal_places_by_key(store: Store, newest_first: bool) -> None:
     places = {"a": "2", "b": "1", "c": "2", "d": "1", "e": "3"}
     for sort, place in places.items():

@@ -53,11 +53,12 @@ class MemoryStore:
         limit: int,
         index: Index | None = None,
         prefix: str = "",
+        since: str = "",
         cursor: str | None = None,
         newest_first: bool = False,
     ) -> Page:
         places = self._places[index, partition]
-        low = bisect_left(places, (prefix,))
+        low = bisect_left(places, (max(prefix, since),))
         high = bisect_left(places, (prefix + "\U0010ffff",)) if prefix else len(places)
         if cursor is not None:
             last = read_cursor(cursor)

@@ -98,14 +98,18 @@ class SqliteStore:
         limit: int,
         index: Index | None = None,
         prefix: str = "",
+        since: str = "",
         cursor: str | None = None,
         newest_first: bool = False,
     ) -> Page:
         where, order = ("partition", "sort") if index is None else (f"{index}_partition", f"{index}_at")
         conditions, values = [f"{where} = ?"], [partition]
+        if begin := max(prefix, since):
+            conditions.append(f"{order} >= ?")
+            values.append(begin)
         if prefix:
-            conditions.append(f"{order} >= ? AND {order} < ?")
-            values += [prefix, prefix + "\U0010ffff"]
+            conditions.append(f"{order} < ?")
+            values.append(prefix + "\U0010ffff")
         if cursor is not None:
             place, key = read_cursor(cursor)
             conditions.append(f"({order}, partition, sort) {'<' if newest_first else '>'} (?, ?, ?)")
