@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -40,14 +41,17 @@ from schedkit.engine.who import cancel as cancelling
 from schedkit.errors import Conflict, InvalidInput, Reason, SchedkitError
 from schedkit.model.access import Role
 from schedkit.model.jobs import Job, JobStatus, job_of, target_id_of, task_queue_of
-from schedkit.model.keys import RUN_PREFIX, Index, job_key, jobs_listing, run_id, run_key
-from schedkit.model.runs import RunStatus, run_of
+from schedkit.model.keys import Index, TimerKind, job_key, jobs_listing, run_id, run_key, timer_partition
+from schedkit.model.runs import Run, RunStatus, run_of
 from schedkit.model.schedules import Once
+from schedkit.model.time import MAX_INSTANT
+from schedkit.model.timers import Timer
 from schedkit.model.writes import Applied, Item, Refused
 from schedkit.ports import Page, World
 
 BATCH_STEP: Final = 25
-OPEN_RUNS_LOOKED_AT: Final = 500  # a cancel looks this far back for runs that wait for a retry
+OPEN_STEP: Final = 500  # timers read between two turns of everybody else
+OPEN: Final = (TimerKind.RETRY, TimerKind.TASK, TimerKind.LEASE, TimerKind.HELD)  # a run has one of them until it ends
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=Guarded)
 batch_router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Guarded)
@@ -329,16 +333,29 @@ async def _require_no_run(world: World, job: Job) -> None:
 
 
 async def _cancel_open_runs(world: World, job: Job, running_too: bool) -> None:
-    """Runs that wait for a retry end now; running ones are asked to stop where that was wished."""
-    page = await world.store.page(
-        job_key(job.job_id).partition, prefix=RUN_PREFIX, limit=OPEN_RUNS_LOOKED_AT, newest_first=True
-    )
-    for _, item in page.items:
-        run = run_of(item)
+    """Runs that wait end now; running ones are asked to stop where that was wished.
+
+    One that begins meanwhile finds its job cancelled, and is not called.
+    """
+    async for run in _open_runs(world, job):
         if run.status is RunStatus.RETRY_WAIT:
             await world.commit(cancelling.cancel_waiting(run, cancelling.REASON_JOB_CANCELLED, world.clock.now()))
         elif run.status is RunStatus.RUNNING and running_too:
             await world.commit(cancelling.request_cancel(run))
+
+
+async def _open_runs(world: World, job: Job) -> AsyncIterator[Run]:
+    """All runs of the job that are not over, found by their timers: among however many that have ended."""
+    mine = job_key(job.job_id).partition
+    for kind in OPEN:
+        waiting = timer_partition(kind, job.job_id, world.shards)
+        last: Timer | None = None
+        while page := await world.store.timers(waiting, until=MAX_INSTANT, limit=OPEN_STEP, after=last):
+            last = page[-1]
+            for timer in page:
+                if timer.key.partition == mine and (item := await world.store.get(timer.key)) is not None:
+                    yield run_of(item)
+            await world.clock.sleep(0)
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
 from schedkit.model.calls import Answered, NoAnswer
 from schedkit.model.jobs import JobStatus
 from schedkit.model.runs import AttemptOutcome, RunStatus
-from tests.worlds import Takes, virtual
+from tests.worlds import HANGS, SLOW, Takes, virtual
 
 NOON = "2026-06-01T12:00:00Z"
 
@@ -57,6 +58,41 @@ async def test_cancelling_a_job_with_its_running_runs_asks_them_to_stop() -> Non
         await world.ask("DELETE", f"/v1/jobs/{job['job_id']}?running=cancel")
         await world.wait(minutes=5)
         assert await world.told(job["job_id"]) == [("12:00:00", "SUCCEEDED_AFTER_CANCEL")]
+
+
+WORKED = {"type": "TASK_QUEUE", "task_queue": "rebuilds"}
+
+
+@pytest.mark.parametrize(
+    ("target", "reply", "polled", "becomes"),
+    [
+        (SLOW, HANGS, False, ("RUNNING", True)),
+        (SLOW, Answered(503, retry_after="600"), False, ("CANCELLED", False)),
+        (WORKED, None, False, ("CANCELLED", False)),
+        (WORKED, None, True, ("RUNNING", True)),
+    ],
+    ids=["called", "waits for its retry", "waits for a worker", "held by a worker"],
+)
+async def test_cancelling_a_job_reaches_an_open_run_behind_any_number_of_others(
+    target: dict[str, Any], reply: Any, polled: bool, becomes: tuple[str, bool]
+) -> None:
+    """More records than any one page has come after the run, whose time is long ago."""
+    async with virtual("2026-06-01T11:59:50Z") as (world, _):
+        world.targets.script = [reply] if reply else []
+        job = await world.create("* * * * *", target=target)
+        other = await world.create("* * * * *", target=WORKED)
+        await world.wait_until("2026-06-01T12:00:01Z")
+        if polled:
+            poll = {"worker_id": "w-1", "max_tasks": 2}
+            assert len((await world.ask("POST", "/v1/task-queues/rebuilds/tasks:poll", json=poll))["tasks"]) == 2
+        untouched = await world.run(other["job_id"], NOON)
+        for _ in range(7):
+            await world.ask("POST", f"/v1/jobs/{job['job_id']}:skipNext", json={"count": 90})
+        await world.ask("DELETE", f"/v1/jobs/{job['job_id']}?running=cancel")
+        run = await world.run(job["job_id"], NOON)
+        assert run is not None
+        assert (run.status, run.cancel_requested) == becomes
+        assert await world.run(other["job_id"], NOON) == untouched
 
 
 async def test_a_run_that_waits_for_its_retry_is_cancelled_at_once_with_its_job() -> None:
