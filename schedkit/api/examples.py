@@ -30,7 +30,7 @@ BODIES: Final[dict[str, list[Any]]] = {
     "PauseBody": [{"reason": "the mail server is being moved"}],
     "ResumeBody": [{"misfire": "RUN_ONCE"}],
     "TriggerBody": [{"payload": {"kind": "weekly_digest"}}],
-    "SkipBody": [{"count": 2}],
+    "SkipBody": [{"count": 2}, {"first": "2026-09-28T12:00:00Z"}],
     "BackfillBody": [
         {"from": "2026-09-21T00:00:00Z", "to": "2026-09-28T00:00:00Z", "max_per_second": 5, "dry_run": True}
     ],

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from schedkit.client.asking import new_idempotency_key
-from schedkit.client.paths import backfill_path, job_path, matching, query_of
+from schedkit.client.paths import backfill_path, given, job_path, matching, query_of
 
 if TYPE_CHECKING:
     from schedkit.client import Client
@@ -27,13 +27,14 @@ class Occurrences:
 
     client: Client
 
-    def skip_next(self, job: str, *, count: int = 1, version: int | None = None) -> Doc:
+    def skip_next(self, job: str, *, count: int = 1, first: str | None = None, version: int | None = None) -> Doc:
         """The next ones do not run: the job, with their times as `skipped`. Never repeated by itself.
 
-        With `version`, only if nobody changed the job since (Conflict otherwise).
+        With `version`, only if nobody changed the job since, and with `first`, only if the one of that time is still
+        the next one (Conflict otherwise).
         """
-        path, headers = f"{job_path(job)}:skipNext", matching(version)
-        return self._doc("POST", path, body={"count": count}, headers=headers, repeatable=False)
+        path, body = f"{job_path(job)}:skipNext", {"count": count} | given(first=first)
+        return self._doc("POST", path, body=body, headers=matching(version), repeatable=False)
 
     def ledger(self, job: str, *, since: str | None = None, until: str | None = None) -> Doc:
         """What was expected of since <= time < until, and what became of each: sums, by default of the last day."""

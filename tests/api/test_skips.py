@@ -17,9 +17,11 @@ from tests.api.asking import DAILY, refused
 from tests.worlds import SLOW, Takes, Virtual, once
 
 
-async def skip(world: Virtual, job_id: str, count: int | None = None, **options: Any) -> dict[str, Any]:
-    asked = {} if count is None else {"json": {"count": count}}
-    return await world.ask("POST", f"/v1/jobs/{job_id}:skipNext", **asked, **options)
+async def skip(
+    world: Virtual, job_id: str, count: int | None = None, first: str | None = None, **options: Any
+) -> dict[str, Any]:
+    asked = {name: value for name, value in (("count", count), ("first", first)) if value is not None}
+    return await world.ask("POST", f"/v1/jobs/{job_id}:skipNext", **({"json": asked} if asked else {}), **options)
 
 
 async def test_the_next_run_does_not_happen_and_the_one_after_it_does(running: Virtual) -> None:
@@ -111,6 +113,42 @@ async def test_a_count_that_is_none_is_refused(world: Virtual, count: Any) -> No
     refused(answer, 400, "INVALID_ARGUMENT", "count")
 
 
+async def test_under_the_time_of_the_first_a_repeat_skips_nothing_twice(world: Virtual) -> None:
+    made = await world.create(DAILY)
+    first = "2026-06-02T10:00:00+02:00"
+    assert (await skip(world, made["job_id"], first=first))["skipped"] == ["2026-06-02T08:00:00Z"]
+    again = await world.api.post(f"/v1/jobs/{made['job_id']}:skipNext", json={"first": first})
+    problem = refused(again, 409, "RUN_FINISHED")
+    assert "2026-06-02T08:00:00Z is SKIPPED by now; nothing was skipped" in problem["detail"]
+    assert len(await world.runs(made["job_id"])) == 1
+
+
+@pytest.mark.parametrize("first", ["2026-06-02T07:00:00Z", "2026-06-03T08:00:00Z"], ids=["never due", "not the next"])
+async def test_a_first_that_does_not_come_next_is_told_what_does(world: Virtual, first: str) -> None:
+    made = await world.create(DAILY, name="digest")
+    answer = await world.api.post("/v1/jobs/digest:skipNext", json={"first": first, "count": 2})
+    problem = refused(answer, 409, "VERSION_CONFLICT", "first")
+    assert (problem["next"], problem["fix"]) == ("2026-06-02T08:00:00Z", ["schedkit job next digest"])
+    assert await world.runs(made["job_id"]) == []
+
+
+async def test_the_first_may_be_the_one_that_waits_for_the_run_before_it(running: Virtual) -> None:
+    running.targets.always = Takes(200_000)
+    made = await running.create("* * * * *", overlap_policy="BUFFER_ONE", target=SLOW)
+    await running.wait(minutes=2, seconds=30)
+    job = await running.ask("GET", f"/v1/jobs/{made['job_id']}")
+    assert (job["held_run_at"], job["next_run_at"]) == ("2026-06-01T12:02:00Z", "2026-06-01T12:03:00Z")
+    answer = await running.api.post(f"/v1/jobs/{made['job_id']}:skipNext", json={"first": job["next_run_at"]})
+    assert refused(answer, 409, "VERSION_CONFLICT", "first")["next"] == job["held_run_at"]
+    assert (await skip(running, made["job_id"], first=job["held_run_at"]))["skipped"] == [job["held_run_at"]]
+
+
+async def test_a_first_that_is_no_time_is_refused(world: Virtual) -> None:
+    made = await world.create(DAILY)
+    answer = await world.api.post(f"/v1/jobs/{made['job_id']}:skipNext", json={"first": "tomorrow"})
+    refused(answer, 400, "INVALID_ARGUMENT", "first")
+
+
 # ── races ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -154,6 +192,20 @@ async def test_a_verb_that_comes_between_is_a_conflict_under_the_version_that_wa
     answer = await world.api.post(path + ":skipNext", headers={"If-Match": "1"})
     refused(answer, 409, "VERSION_CONFLICT", "If-Match")
     assert await world.runs(made["job_id"]) == []
+
+
+@pytest.mark.parametrize(("takes_ms", "reason"), [(0, "RUN_FINISHED"), (30_000, "RUN_IN_PROGRESS")])
+async def test_an_occurrence_that_passed_since_the_job_was_read_is_not_made_up_for_by_the_next(
+    running: Virtual, takes_ms: int, reason: str
+) -> None:
+    """W14: the schedule goes on without a new version, so the version does not tell."""
+    running.targets.always = Takes(takes_ms)
+    made = await running.create("*/10 * * * *")
+    await running.wait(minutes=10, seconds=1)
+    first, match = {"first": made["next_run_at"]}, {"If-Match": str(made["version"])}
+    answer = await running.api.post(f"/v1/jobs/{made['job_id']}:skipNext", json=first, headers=match)
+    assert "2026-06-01T12:10:00Z" in refused(answer, 409, reason)["detail"]
+    assert (await running.job(made["job_id"])).next_run_at == parse_rfc3339("2026-06-01T12:20:00Z")
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
