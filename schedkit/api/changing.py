@@ -1,4 +1,4 @@
-"""Changing a job as somebody read it: the version that they saw, the tries that this takes, what is given up by it."""
+"""Changing a job or a run as somebody read it: what they saw of it, the tries that this takes, what is given up."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from schedkit.errors import Conflict, Reason
 from schedkit.model.access import Caller
 from schedkit.model.jobs import Job
 from schedkit.model.keys import run_key
+from schedkit.model.runs import Run
 from schedkit.model.writes import Applied, Write
 from schedkit.ports import World
 
-IfMatch = Annotated[str | None, Header(alias="If-Match")]
+IfMatch = Annotated[str | None, Header(alias="If-Match", description="the `version` that you read")]
+IfRunMatches = Annotated[
+    str | None, Header(alias="If-Match", description="the `status` and `epoch` that you read, as in `RUNNING/3`")
+]
 
 
 async def attempts(world: World, caller: Caller, ref: str) -> AsyncIterator[Job]:
@@ -49,14 +53,29 @@ async def held_record(world: World, job: Job, reason: str) -> list[Write]:
 
 def require_version(job: Job, if_match: str | None) -> None:
     """Raises Conflict (VERSION_CONFLICT) where the job is at another version than the one that was read."""
-    if if_match is None or if_match.strip() == "*":
-        return
-    if if_match.strip().strip('"') != str(job.version):
+    if not _matches(if_match, str(job.version)):
         raise Conflict(
             Reason.VERSION_CONFLICT,
-            f"{job.name or job.job_id} is at version {job.version}, not {if_match[:20]}",
+            f"{job.name or job.job_id} is at version {job.version}, not {str(if_match)[:20]}",
             field="If-Match",
             why="somebody changed it since you read it",
             fix=(f"schedkit job show {job.name or job.job_id}",),
             extra={"version": job.version},
         )
+
+
+def require_unchanged(run: Run, if_match: str | None) -> None:
+    """Raises Conflict (VERSION_CONFLICT) where the run has another status or epoch than the ones that were read."""
+    if not _matches(if_match, f"{run.status}/{run.epoch}"):
+        raise Conflict(
+            Reason.VERSION_CONFLICT,
+            f"{run.run_id} is {run.status}/{run.epoch} by now, not {str(if_match)[:40]}",
+            field="If-Match",
+            why="it went on, or somebody changed it, since you read it",
+            fix=(f"schedkit run show {run.run_id}",),
+            extra={"run_status": run.status.value, "epoch": run.epoch},
+        )
+
+
+def _matches(if_match: str | None, version: str) -> bool:
+    return if_match is None or if_match.strip() == "*" or if_match.strip().strip('"') == version

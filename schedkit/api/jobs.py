@@ -194,6 +194,7 @@ async def trigger_job(
     caller: CallerDep,
     ref: str,
     body: Annotated[Any, Depends(body_of(bodies.TriggerBody, optional=True))],
+    if_match: IfMatch = None,
 ) -> RunOut:
     payload = payload_in(body.payload) if "payload" in body.model_fields_set else None
     as_of = instant_in(body.as_of, "as_of")
@@ -206,6 +207,7 @@ async def trigger_job(
         )
     later_ms = 0  # two triggers within one millisecond are two runs
     async for job in attempts(world, caller, ref):
+        require_version(job, if_match)
         now = world.clock.now()
         scheduled_for = as_of if as_of is not None else now + later_ms
         match await world.commit(*operate.trigger(job, scheduled_for, payload, world.shards, now)):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Query
 
 from schedkit.api.access import CallerDep, Guarded, needs
+from schedkit.api.changing import IfRunMatches, require_unchanged
 from schedkit.api.dead_in import ResolveBody, RetryBody
 from schedkit.api.jobs_in import instant_in
 from schedkit.api.lists import PageOf, listed
@@ -88,10 +89,11 @@ async def recent_runs(world: World, job: Job) -> list[RecentRunOut]:
 
 @router.post("/{run_id}:cancel", summary="Ask a run to stop", responses=refuses(409))
 @needs(Role.OPERATOR)
-async def cancel_run(world: WorldDep, caller: CallerDep, run_id: str) -> RunOut:
+async def cancel_run(world: WorldDep, caller: CallerDep, run_id: str, if_match: IfRunMatches = None) -> RunOut:
     """A waiting run ends CANCELLED at once; a call in flight cannot be recalled, and its end is recorded as it was."""
     while True:
         run = await find_run(world, caller, run_id)
+        require_unchanged(run, if_match)
         match run.status:
             case RunStatus.RETRY_WAIT:
                 write = cancelling.cancel_waiting(run, cancelling.REASON_RUN_CANCELLED, world.clock.now())
@@ -115,11 +117,16 @@ async def cancel_run(world: WorldDep, caller: CallerDep, run_id: str) -> RunOut:
 @router.post("/{run_id}:retry", summary="A new series of attempts for a dead letter", responses=refuses(409))
 @needs(Role.OPERATOR)
 async def retry_run(
-    world: WorldDep, caller: CallerDep, run_id: str, body: Annotated[Any, Depends(body_of(RetryBody, optional=True))]
+    world: WorldDep,
+    caller: CallerDep,
+    run_id: str,
+    body: Annotated[Any, Depends(body_of(RetryBody, optional=True))],
+    if_match: IfRunMatches = None,
 ) -> RunOut:
     """One conditional write: the next call is attempt 1 of a new series, under the next epoch and the same key."""
     while True:
         run = await find_run(world, caller, run_id)
+        require_unchanged(run, if_match)
         _require_dead(run)
         job = await job_by_id(world, caller, run.job_id)
         if (why := redriving.unfit(run, job, include_unknown=body.include_unknown)) is not None:

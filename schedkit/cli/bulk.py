@@ -23,7 +23,7 @@ from schedkit.cli.frame import Change
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.lists import MOST_ROWS
 from schedkit.cli.show import count
-from schedkit.errors import SchedkitError
+from schedkit.errors import Reason, SchedkitError
 
 MOST_NAMED: Final = 5  # in the question
 PAINT_AFTER_S: Final = 1.0  # what is done sooner needs no line of progress
@@ -34,10 +34,10 @@ Doc = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Outcome:
-    """What was done, the codes of what was refused, and how many were not come to."""
+    """What was done, what was refused, and how many were not come to."""
 
     done: list[Doc] = field(default_factory=list)
-    refused: list[ExitCode] = field(default_factory=list)
+    refused: list[SchedkitError] = field(default_factory=list)
     left: int = 0
     interrupted: bool = False
 
@@ -46,7 +46,12 @@ class Outcome:
         """The highest of them, and ctrl+c above all."""
         if self.interrupted:
             return ExitCode.INTERRUPTED
-        return max(self.refused, default=ExitCode.DONE)
+        return max((exit_code(refusal) for refusal in self.refused), default=ExitCode.DONE)
+
+    @property
+    def changed(self) -> int:
+        """How many were refused because they were not as they had been shown."""
+        return sum(refusal.reason == Reason.VERSION_CONFLICT for refusal in self.refused)
 
 
 def by_filter(names: Sequence[str], narrowed: bool, everything: bool, line: str, noun: str = "JOB") -> bool:
@@ -90,10 +95,10 @@ def one_by_one(
                 outcome.done.append(act(one))
             except SchedkitError as refusal:
                 told.wipe()
-                outcome.refused.append(exit_code(refusal))
+                outcome.refused.append(refusal)
                 refusal.detail = f"{called(one)}: {refusal.detail}"
                 report(refusal, as_json=me.style.format in ("json", "jsonl"), color=False)
-                if outcome.refused[-1] is ExitCode.UNREACHABLE:
+                if exit_code(refusal) is ExitCode.UNREACHABLE:
                     outcome.left = len(found) - number - 1
                     break
             told.tell(number + 1)
@@ -140,11 +145,15 @@ class _Progress:
 
 
 def summed(me: Invocation, outcome: Outcome, done: str, noun: str) -> None:
-    """`paused 37 of 38 jobs, 1 refused`, and leave by its code where not all went well."""
+    """`paused 37 of 38 jobs, 1 changed meanwhile`, and leave by its code where not all went well."""
     total = len(outcome.done) + len(outcome.refused) + outcome.left
+    others = {
+        "changed meanwhile": outcome.changed,
+        "refused": len(outcome.refused) - outcome.changed,
+        "not touched": outcome.left,
+    }
     parts = [f"{done} {len(outcome.done)} of {count(total, noun)}"]
-    parts += [f"{len(outcome.refused)} refused"] if outcome.refused else []
-    parts += [f"{outcome.left} not touched"] if outcome.left else []
+    parts += [f"{number} {what}" for what, number in others.items() if number]
     me.say(", ".join(parts))
     if outcome.exit_code is not ExitCode.DONE:
         raise typer.Exit(outcome.exit_code)

@@ -40,7 +40,7 @@ class Deed:
     would: str
     done: str
     statuses: Sequence[str]
-    act: Callable[[str, int | None], Doc]  # (name or id, version that was agreed on)
+    act: Callable[[str, Doc | None], Doc]  # (name or id, the job as it was agreed on)
     page: Callable[[Invocation, Doc, str], One]
     items: Callable[[Invocation, list[Doc], None, str], Items] = jobpages.job_items
     look: Callable[[str], Doc] | None = None  # what a dry run shows, where that is more than the job
@@ -77,8 +77,8 @@ def pause_job(
     """
     end = rfc3339(values.instant(until, zone=me.zone, field="--until")) if until else None
 
-    def act(name: str, version: int | None) -> Doc:
-        return me.client.pause_job(name, reason=change.reason, until=end, version=version)
+    def act(name: str, seen: Doc | None) -> Doc:
+        return me.client.pause_job(name, reason=change.reason, until=end, version=_version(seen))
 
     _do(me, change, which, several, job, Deed("pause", "pause", "paused", ("SCHEDULED",), act, jobpages.verb_page))
 
@@ -101,8 +101,8 @@ def resume_job(
     """
     policy = values.choice(misfire, [word.value for word in MisfirePolicy], "--misfire") if misfire else None
 
-    def act(name: str, version: int | None) -> Doc:
-        return me.client.resume_job(name, misfire=policy, version=version)
+    def act(name: str, seen: Doc | None) -> Doc:
+        return me.client.resume_job(name, misfire=policy, version=_version(seen))
 
     _do(me, change, which, several, job, Deed("resume", "resume", "resumed", ("PAUSED",), act, jobpages.verb_page))
 
@@ -124,14 +124,18 @@ def skip_next(
       schedkit job skip-next digest purge-carts --count 3 --dry-run
     """
 
-    def act(name: str, version: int | None) -> Doc:
-        seen = version if version is not None else me.client.get_job(name).get("version")
-        return me.occurrences.skip_next(name, count=number, version=seen)
+    def act(name: str, seen: Doc | None) -> Doc:
+        found = seen if seen is not None else me.client.get_job(name)
+        first = found.get("held_run_at") or found.get("next_run_at")
+        return me.occurrences.skip_next(name, count=number, first=first, version=_version(found))
 
     def look(name: str) -> Doc:
-        due = [occurrence["scheduled_for"] for occurrence in me.client.job_next(name, count=number + 1)["occurrences"]]
+        found = me.client.get_job(name)
+        held = found.get("held_run_at") if found["status"] == "SCHEDULED" else None  # waits for the run before it
+        coming = me.client.job_next(name, count=number + 1)["occurrences"]
+        due = [*([held] if held else []), *(occurrence["scheduled_for"] for occurrence in coming)]
         following = due[number] if len(due) > number else None
-        return {**me.client.get_job(name), "skipped": due[:number], "next_run_at": following}
+        return {**found, "skipped": due[:number], "next_run_at": following}
 
     page = jobpages.skipped_page
     deed = Deed("skip-next", "skip", "skipped", ("SCHEDULED",), act, page, look=look)
@@ -154,8 +158,8 @@ def cancel_job(
     """
     also = values.choice(running, ("keep", "cancel"), "--running") == "cancel"
 
-    def act(name: str, version: int | None) -> Doc:
-        return me.client.cancel_job(name, running=also, version=version)
+    def act(name: str, seen: Doc | None) -> Doc:
+        return me.client.cancel_job(name, running=also, version=_version(seen))
 
     def page(me: Invocation, job: Doc, said: str) -> One:
         ended = said == "cancelled" and job["status"] not in ("CANCELLED", *LIVING)
@@ -185,9 +189,9 @@ def trigger_job(
     at = rfc3339(values.instant(as_of, zone=me.zone, field="--as-of")) if as_of else None
     wait = waits.wait or ("1h" if follow else None)
 
-    def act(name: str, version: int | None) -> Doc:
+    def act(name: str, seen: Doc | None) -> Doc:
         key = change.idempotency_key if job is not None else None
-        return me.client.trigger_job(name, payload=sent, as_of=at, idempotency_key=key)
+        return me.client.trigger_job(name, payload=sent, as_of=at, version=_version(seen), idempotency_key=key)
 
     def page(me: Invocation, run: Doc, said: str) -> One:
         dry = said.startswith("would")
@@ -236,9 +240,14 @@ def _to_matching(me: Invocation, change: Change, which: JobFilter, several: Seve
         me.say(f"would {deed.name} {count(len(found), 'job')}" if found else "no jobs match")
         return me.show(jobpages.job_items(me, found, None, narrowed))
     bulk.agreed(me, change, deed.name, "job", [jobpages.called(job) for job in found], narrowed)
-    outcome = bulk.one_by_one(me, found, jobpages.called, lambda job: deed.act(job["job_id"], job.get("version")))
+    outcome = bulk.one_by_one(me, found, jobpages.called, lambda job: deed.act(job["job_id"], job))
     _show(me, deed, outcome.done, deed.done, alone=False)
     bulk.summed(me, outcome, deed.done, "job")
+
+
+def _version(seen: Doc | None) -> int | None:
+    """The version to which a verb is bound: of the job as it was agreed on."""
+    return None if seen is None else seen.get("version")
 
 
 def _show(me: Invocation, deed: Deed, done: list[Doc], said: str, *, alone: bool) -> None:

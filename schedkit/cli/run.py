@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -46,7 +45,7 @@ class Deed:
     name: str
     done: str
     statuses: list[str]
-    act: Callable[[str], Doc]
+    act: Callable[[str, Doc | None], Doc]  # (its id, the run as it was agreed on)
     look: Callable[[str], Doc]  # what a dry run shows instead
     line: Callable[[Doc, bool], str]  # (the run, whether it was done)
 
@@ -135,7 +134,10 @@ def cancel_run(
     def line(found: Doc, done: bool) -> str:
         return f"{'asked' if done else 'would ask'} {found['run_id']} to stop: it is {found['status']}"
 
-    deed = Deed("cancel", "asked", ["RUNNING", "RETRY_WAIT"], me.client.cancel_run, me.client.get_run, line)
+    def act(run_id: str, seen: Doc | None) -> Doc:
+        return me.client.cancel_run(run_id, seen=seen)
+
+    deed = Deed("cancel", "asked", ["RUNNING", "RETRY_WAIT"], act, me.client.get_run, line)
     _do(me, change, waits, which, run, everything, deed)
 
 
@@ -163,9 +165,11 @@ def retry_run(
         series = found["series"] + (not done)
         return f"{'started' if done else 'would start'} {found['run_id']} again: series {series} of attempts"
 
-    retry = partial(me.client.retry_run, include_unknown=include_unknown)
+    def act(run_id: str, seen: Doc | None) -> Doc:
+        return me.client.retry_run(run_id, include_unknown=include_unknown, seen=seen)
+
     dead = ["FAILED", *(["UNKNOWN"] if include_unknown else [])]
-    _do(me, change, waits, which, run, everything, Deed("retry", "started", dead, retry, me.client.get_dead, line))
+    _do(me, change, waits, which, run, everything, Deed("retry", "started", dead, act, me.client.get_dead, line))
 
 
 def _do(
@@ -185,7 +189,7 @@ def _do(
     if not change.dry_run:
         me.changing(change, f"{deed.name} {', '.join(ids)}")
     with me.asking():
-        done, refusal = each(me, ids, deed.look if change.dry_run else deed.act)
+        done, refusal = each(me, ids, deed.look if change.dry_run else lambda run_id: deed.act(run_id, None))
     wait = None if change.dry_run else waits.wait
     if wait is None or me.for_people:
         _show(me, deed, done, really=not change.dry_run, alone=len(ids) == 1)
@@ -205,7 +209,7 @@ def _to_matching(me: Invocation, change: Change, waits: Waiting, which: RunFilte
         me.say(f"would {deed.name} {count(len(found), 'run')}" if found else "no runs match")
         return me.show(run_items(me, found, None, narrowed))
     bulk.agreed(me, change, deed.name, "run", [str(run["run_id"]) for run in found], narrowed)
-    outcome = bulk.one_by_one(me, found, lambda run: str(run["run_id"]), lambda run: deed.act(run["run_id"]))
+    outcome = bulk.one_by_one(me, found, lambda run: str(run["run_id"]), lambda run: deed.act(run["run_id"], run))
     _show(me, deed, outcome.done, really=True, alone=False)
     bulk.summed(me, outcome, deed.done, "run")
 

@@ -3,12 +3,8 @@
     from schedkit.client import Client
 
     with Client("http://127.0.0.1:8700") as client:
-        created = client.create_job({
-            "name": "digest",
-            "schedule": {"type": "CRON", "cron": "0 8 * * *", "time_zone": "America/New_York"},
-            "target": {"url": "https://email.internal/digests", "method": "POST"}
-        })
-        print(created.job["next_run_at"])
+        tea = {"schedule": {"type": "INTERVAL", "every_seconds": 900}, "target": {"url": "https://tea.internal/brew"}}
+        print(client.create_job(tea).job["next_run_at"])
 
 A refusal is raised as the error of its status (`schedkit.errors`): NotFound, Conflict, InvalidInput and so on, with the
 server's reason, why and fix. No answer is `Unreachable`. Calls that may be repeated safely are: reads, cancels, edits
@@ -32,7 +28,7 @@ import httpx
 from schedkit.client.asking import Ask, Asking, Pause, advance, new_idempotency_key, system_draw
 from schedkit.client.asynchronous import AsyncClient
 from schedkit.client.connection import DEFAULT_TIMEOUT_S, DEFAULT_URL, Token, opened
-from schedkit.client.paths import given, job_path, key_path, matching, query_of, redrive_path, run_path
+from schedkit.client.paths import as_seen, given, job_path, key_path, matching, query_of, redrive_path, run_path
 from schedkit.client.problems import Answer, Created, Trouble, Unreachable
 from schedkit.errors import SchedkitError
 
@@ -127,13 +123,17 @@ class Client:
         return self._doc("POST", f"{job_path(job)}:resume", body=given(misfire=misfire), headers=matching(version))
 
     def trigger_job(
-        self, job: str, *, payload: Any = None, as_of: str | None = None, idempotency_key: str | None = None
+        self,
+        job: str,
+        *,
+        payload: Any = None,
+        as_of: str | None = None,
+        version: int | None = None,
+        idempotency_key: str | None = None,
     ) -> Doc:
-        """Run once now, outside the schedule. Returns the run."""
-        body = given(payload=payload, as_of=as_of)
-        return self._doc(
-            "POST", f"{job_path(job)}:trigger", body=body, idempotency_key=idempotency_key, repeatable=False
-        )
+        """Run once now, outside the schedule; `version` as in `update_job`. Returns the run."""
+        path, body, headers = f"{job_path(job)}:trigger", given(payload=payload, as_of=as_of), matching(version)
+        return self._doc("POST", path, body=body, headers=headers, idempotency_key=idempotency_key, repeatable=False)
 
     def job_runs(
         self,
@@ -173,13 +173,14 @@ class Client:
         """One run with its attempts."""
         return self._doc("GET", run_path(run_id))
 
-    def cancel_run(self, run_id: str) -> Doc:
-        """Ask a run to stop. A call that is out cannot be called back: it may end SUCCEEDED_AFTER_CANCEL."""
-        return self._doc("POST", f"{run_path(run_id)}:cancel")
+    def cancel_run(self, run_id: str, *, seen: Mapping[str, Any] | None = None) -> Doc:
+        """Ask a run to stop; a call that is out may still succeed. With `seen`, only if it is as you read it there."""
+        return self._doc("POST", f"{run_path(run_id)}:cancel", headers=as_seen(seen))
 
-    def retry_run(self, run_id: str, *, include_unknown: bool = False) -> Doc:
-        """Start a dead run again: a new series of attempts, under the next epoch and the same idempotency key."""
-        return self._doc("POST", f"{run_path(run_id)}:retry", body={"include_unknown": include_unknown})
+    def retry_run(self, run_id: str, *, include_unknown: bool = False, seen: Mapping[str, Any] | None = None) -> Doc:
+        """A new series of attempts for a dead run, next epoch, same idempotency key; `seen` as in `cancel_run`."""
+        body = {"include_unknown": include_unknown}
+        return self._doc("POST", f"{run_path(run_id)}:retry", body=body, headers=as_seen(seen))
 
     def resolve_run(self, run_id: str, said: str, *, note: str | None = None) -> Doc:
         """Say what became of an UNKNOWN run: `said` is SUCCEEDED or FAILED."""
@@ -335,8 +336,7 @@ class Client:
             page = fetch(limit=size, cursor=cursor, **filters)
             yield from page["items"]
             left = None if left is None else left - len(page["items"])
-            cursor = page.get("next_cursor")
-            if cursor is None:
+            if (cursor := page.get("next_cursor")) is None:
                 return
 
     def call(

@@ -5,6 +5,7 @@ What could never be one segment of a path names nothing, and is refused without 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +25,11 @@ def given(**values: Any) -> dict[str, Any]:
 def matching(version: int | None) -> dict[str, str]:
     """The header that makes a change conditional on this version; none without one."""
     return {} if version is None else {"If-Match": f'"{version}"'}
+
+
+def as_seen(run: Mapping[str, Any] | None) -> dict[str, str]:
+    """The header that makes a verb conditional on this run as it was read; none without one."""
+    return {} if run is None else {"If-Match": f'"{run["status"]}/{run["epoch"]}"'}
 
 
 def job_path(job: str) -> str:

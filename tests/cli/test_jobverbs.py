@@ -55,6 +55,32 @@ def test_skip_next_goes_by_the_version_that_it_read(here: Living, offline: Cli) 
     assert (result.exit_code, "[VERSION_CONFLICT]" in result.stderr) == (4, True)
 
 
+@pytest.mark.parametrize("which", [["digest"], ["--search", "digest", "--yes"]], ids=["named", "by filter"])
+def test_skip_next_skips_the_occurrence_that_was_next_when_it_looked_or_none(
+    here: Living, offline: Cli, which: list[str]
+) -> None:
+    """W14: it passes before the skip is asked for, which gives the job no new version."""
+    make(here, "digest", schedule={"type": "CRON", "cron": "*/10 * * * *", "time_zone": "UTC"})
+    here.do(here.world.boot())
+    here.before["POST"] = lambda: here.pass_time(minutes=11)
+    result = offline("job", "skip-next", *which)
+    assert (result.exit_code, "[RUN_FINISHED]" in result.stderr) == (4, True), result.output
+    assert here.api("GET", "/v1/jobs/digest")["next_run_at"] == "2026-06-01T12:20:00Z"
+    assert [run["status"] for run in here.api("GET", "/v1/runs")["items"]] == ["SUCCEEDED"]
+
+
+def test_skip_next_begins_with_the_run_that_waits_for_the_one_before_it(here: Living, offline: Cli) -> None:
+    here.world.targets.script = [HANGS]
+    every_minute = {"type": "CRON", "cron": "* * * * *", "time_zone": "UTC"}
+    target = {"url": URL, "timeout_seconds": 300}
+    make(here, "digest", schedule=every_minute, overlap_policy="BUFFER_ONE", target=target)
+    here.do(here.world.boot())
+    here.pass_time(minutes=2)
+    told = offline("job", "skip-next", "digest", "--dry-run", "--utc").stdout
+    assert told.startswith("would skip digest Mon 2026-06-01 12:02:00 +00:00; next run Mon 2026-06-01 12:03:00")
+    assert offline("job", "skip-next", "digest", "--utc").stdout == told.replace("would skip", "skipped")
+
+
 def test_an_answer_that_is_lost_is_not_asked_for_again(here: Living, offline: Cli) -> None:
     """It may have been done, and a second one would skip another run."""
     make(here, "digest")
@@ -160,8 +186,17 @@ def test_a_refusal_is_told_and_the_others_go_on_and_the_worst_decides(here: Livi
     assert {job["name"] for job in json.loads(result.stdout)["items"]} == {"digest", "pay"}
     refusal = json.loads(result.stderr.splitlines()[1])["error"]
     assert (refusal["code"], refusal["message"].startswith("purge: ")) == ("VERSION_CONFLICT", True)
-    assert "paused 2 of 3 jobs, 1 refused" in result.stderr
+    assert "paused 2 of 3 jobs, 1 changed meanwhile" in result.stderr
     assert statuses(here) == {"digest": "PAUSED", "pay": "PAUSED", "purge": "SCHEDULED"}
+
+
+def test_a_trigger_by_filter_leaves_a_job_alone_that_was_changed_meanwhile(here: Living, offline: Cli) -> None:
+    """It would call something else than was agreed on."""
+    three(here)
+    here.before["POST"] = lambda: here.api("PATCH", "/v1/jobs/purge", json={"target": {"url": URL + "/other"}})
+    result = offline("job", "trigger", "-l", "team=growth", "--yes", "-o", "json")
+    assert (result.exit_code, "triggered 1 of 2 jobs, 1 changed meanwhile" in result.stderr) == (4, True), result.output
+    assert [run["job_name"] for run in here.api("GET", "/v1/runs")["items"]] == ["digest"]
 
 
 def test_a_server_that_goes_away_in_the_middle_ends_it_and_the_rest_is_counted(here: Living, offline: Cli) -> None:
