@@ -11,7 +11,7 @@ from pydantic import Field
 
 from schedkit.api.access import CallerDep, Guarded, needs
 from schedkit.api.beginning import begun, listed_of, moved
-from schedkit.api.bodies import Body, Text, Time
+from schedkit.api.bodies import WHOLE, Body, Text, Time
 from schedkit.api.dead import seconds_for
 from schedkit.api.jobs_in import instant_in
 from schedkit.api.lookup import find_backfill, find_job, job_by_id
@@ -56,7 +56,7 @@ class BackfillBody(Body):
 
     from_: Annotated[Time, Field(alias="from")]
     to: Time
-    max_per_second: Annotated[int, Field(strict=True, ge=1, le=MAX_PER_SECOND)] = 1
+    max_per_second: Annotated[int, Field(strict=True, ge=1, le=MAX_PER_SECOND), WHOLE] = 1
     order: Order = Order.OLDEST
     note: Text | None = None
     dry_run: Annotated[bool, Field(strict=True)] = False

@@ -263,7 +263,7 @@ class TriggerBody(Body):
 class SkipBody(Body):
     """How many of the next occurrences do not run; `first` is the next one as you know it, and no other is skipped."""
 
-    count: Annotated[int, Field(strict=True, ge=1, le=MAX_SKIPPED)] = 1
+    count: Annotated[int, Field(strict=True, ge=1, le=MAX_SKIPPED), WHOLE] = 1
     first: Time | None = None
 
 

@@ -245,7 +245,7 @@ def _wish(
 ) -> Wish:
     """Raises InvalidInput for a topic or a kind that there is not, and for an id that no stream gave."""
     wanted = frozenset(_words(topics, TOPICS, "topics"))
-    of_kind = frozenset(_words(kinds, [kind.value for kind in EventKind], "kinds")) if kinds else frozenset[str]()
+    of_kind = frozenset[str]() if kinds is None else frozenset(_words(kinds, tuple(EventKind), "kinds"))
     number, restarted = feed.last if since is None else feed.since(since), False
     if last_id is not None:
         boot, _, text = last_id.rpartition("-")
@@ -259,8 +259,8 @@ def _wish(
     return Wish(wanted, of_kind, number, restarted, follow)
 
 
-def _words(text: str, known: tuple[str, ...] | list[str], name: str) -> list[str]:
-    words = [word.strip() for word in text.split(",") if word.strip()]
+def _words(text: str, known: tuple[str, ...], name: str) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
     for word in words:
         if word not in known:
             raise InvalidInput(

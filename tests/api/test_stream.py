@@ -190,6 +190,8 @@ async def test_what_is_asked_for_is_checked_at_the_door() -> None:
         for query, headers, reason in (
             ("topics=everything", {}, "INVALID_ARGUMENT"),
             ("topics=events&kinds=rumour", {}, "INVALID_ARGUMENT"),
+            ("topics=events&kinds=", {}, "INVALID_ARGUMENT"),
+            ("topics=events,", {}, "INVALID_ARGUMENT"),
             ("since=yesterday", {}, "INVALID_ARGUMENT"),
             ("bogus=1", {}, "INVALID_ARGUMENT"),
             ("topics=events", {"Last-Event-ID": "no id"}, "INVALID_HEADER"),

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
 
 from schedkit.api import examples
 from schedkit.api.access import Auth
 from schedkit.api.app import ROUTERS
+from schedkit.api.bodies import Body
 from schedkit.api.openapi import body_of_route
 from tests.fuzz.run import CONFIG, fuzz
 
@@ -32,6 +36,28 @@ def test_every_call_answers_as_the_document_says(auth: Auth, tmp_path: Path) -> 
 def test_no_other_check_is_left_out() -> None:
     checks = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["checks"]
     assert {name for name, said in checks.items() if said.get("enabled") is False} == EXCLUDED
+
+
+def test_every_whole_number_may_be_written_as_json_schemas_have_it() -> None:
+    """5.0 is an integer there."""
+    checked = 0
+    for model in _bodies(Body):
+        for name, field in model.model_fields.items():
+            schema = model.model_json_schema()["properties"].get(field.alias or name, {})
+            for kind in (schema, *schema.get("anyOf", ())):
+                if kind.get("type") == "integer":
+                    number = float(kind["minimum"])
+                    annotated: Any = Annotated
+                    adapter = TypeAdapter[Any](annotated[field.annotation, field, *field.metadata])
+                    assert adapter.validate_python(number) == number, f"{model.__name__}.{name}"
+                    checked += 1
+    assert checked > 20
+
+
+def _bodies(kind: type[Body]) -> Iterator[type[Body]]:
+    for model in kind.__subclasses__():
+        yield model
+        yield from _bodies(model)
 
 
 def test_every_body_has_an_example_and_no_example_is_of_nothing() -> None:
