@@ -38,6 +38,7 @@ def _answer(argv: list[str]) -> None:
 
             print(front.page(), flush=True)
             return
+    sys.modules["httpx._main"] = None  # type: ignore[assignment]  # its own command line: a sixth of our start
     from schedkit.cli.app import run
 
     run(argv)
