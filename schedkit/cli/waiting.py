@@ -131,7 +131,8 @@ def will_not_run(job: Mapping[str, Any]) -> Refusal | None:
 def resolve(me: Invocation, text: str, *, to_come: bool = False) -> str:
     """A run id from what people type: the id itself, JOB@TIME, JOB@last, JOB@next, or JOB alone for its newest run.
 
-    With `to_come`, a job that has not run yet stands for its next run.
+    The newest is the one that was due last: what was skipped ahead of its time is still to come. With `to_come`, a job
+    that has not run yet stands for its next run.
     """
     job, at, when = text.rpartition("@")
     if not at:
@@ -139,13 +140,13 @@ def resolve(me: Invocation, text: str, *, to_come: bool = False) -> str:
         if colon and head and tail.endswith("Z"):
             return text
         job, when = text, "last"
+    found = me.client.get_job(job)
     if when == "last":
-        if newest := me.client.job_runs(job, limit=1)["items"]:
+        if newest := found.get("recent_runs"):
             return str(newest[0]["run_id"])
         if at or not to_come:
             raise _no_run(job, "has not run yet")
         when = "next"
-    found = me.client.get_job(job)
     if when == "next":
         if to_come and (never := will_not_run(found)) is not None:
             raise never

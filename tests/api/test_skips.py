@@ -10,6 +10,7 @@ from schedkit.engine.when import advance as advancing
 from schedkit.engine.when.plan import Start
 from schedkit.engine.who import claim as claiming
 from schedkit.engine.who.claim import Holder
+from schedkit.model.calls import Answered
 from schedkit.model.jobs import JobStatus
 from schedkit.model.keys import RETENTION_MS, run_key
 from schedkit.model.time import parse_rfc3339
@@ -41,6 +42,29 @@ async def test_several_are_skipped_at_once_and_each_has_its_record(running: Virt
     runs = await running.runs(made["job_id"])
     assert {(run.status, run.reason) for run in runs} == {("SKIPPED", "SKIPPED_BY_HAND")}
     assert len(runs) == 90
+
+
+async def test_what_was_skipped_ahead_of_its_time_is_no_last_run_before_that_has_come(running: Virtual) -> None:
+    made = await running.create("* * * * *")
+    await running.wait(minutes=3, seconds=1)
+    for _ in range(2):
+        await skip(running, made["job_id"], 90)
+    path = f"/v1/jobs/{made['job_id']}"
+    shown = (await running.ask("GET", path))["recent_runs"]
+    assert [run["scheduled_for"][11:16] for run in shown] == ["12:03", "12:02", "12:01"]
+    assert len((await running.ask("GET", path + "/runs", params={"limit": "500"}))["items"]) == 183
+    await running.wait(minutes=1)
+    assert (await running.ask("GET", path))["recent_runs"][0]["reason"] == "SKIPPED_BY_HAND"
+
+
+async def test_a_cancel_finds_what_waits_for_a_retry_behind_all_that_was_skipped_ahead(running: Virtual) -> None:
+    running.targets.always = Answered(503, retry_after="600")
+    made = await running.create("* * * * *")
+    await running.wait(minutes=1, seconds=1)
+    for _ in range(6):
+        await skip(running, made["job_id"], 90)
+    await running.ask("DELETE", f"/v1/jobs/{made['job_id']}")
+    assert (await running.runs(made["job_id"]))[0].reason == "JOB_CANCELLED"
 
 
 async def test_said_twice_it_skips_twice_but_not_under_the_version_that_was_read(world: Virtual) -> None:

@@ -26,14 +26,14 @@ def test_a_run_is_found_however_it_is_called(
 
 
 def test_a_job_that_never_ran_has_no_last_run(cli: Cli, server: FakeServer) -> None:
-    server.answer("GET /v1/jobs/digest/runs", 200, page())
+    server.answer("GET /v1/jobs/digest", 200, {**JOB, "recent_runs": []})
     result = cli("run", "show", "digest")
     assert result.exit_code == 3
     assert "digest has not run yet" in result.stderr
 
 
 def test_waiting_for_a_job_that_never_ran_is_waiting_for_its_next_run(cli: Cli, server: FakeServer) -> None:
-    server.answer("GET /v1/jobs/digest/runs", 200, page())
+    server.answer("GET /v1/jobs/digest", 200, {**JOB, "recent_runs": []})
     upcoming = f"{JOB_ID}:2099-09-28T12:00:00Z"
     server.answer(f"GET /v1/runs/{upcoming}", 200, {**RUN, "run_id": upcoming})
     for text in ("digest", "digest@next"):
@@ -154,7 +154,6 @@ def test_watch_on_a_terminal_repaints(cli: Cli, server: FakeServer, monkeypatch:
 def test_waiting_ends_at_once_where_the_run_can_never_come(status: str, cli: Cli, server: FakeServer) -> None:
     upcoming = f"{JOB_ID}:2099-09-28T12:00:00Z"
     server.answer(f"GET /v1/runs/{upcoming}", 404, problem(404, "RUN_NOT_FOUND"))
-    server.answer("GET /v1/jobs/digest/runs", 200, page())
     server.answer("POST /v1/jobs", 201, JOB)
     for name in ("digest", JOB_ID):
         server.answer(f"GET /v1/jobs/{name}", 200, {**JOB, "status": status})
