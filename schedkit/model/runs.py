@@ -36,6 +36,7 @@ from schedkit.model.writes import Item
 MAX_KEPT_ATTEMPTS: Final = 120  # 100 attempts at most, plus reclaims; the oldest go first
 MAX_RESULT_BYTES: Final = 4 * 1_024
 MAX_PROGRESS_BYTES: Final = 4 * 1_024
+CANCEL_REQUESTED: Final = "CANCEL_REQUESTED"  # why a run is CANCELLED that was at work when it was asked to stop
 RECLAIM_MARGIN_MS: Final = 5 * SECOND_MS  # a lease has ended when it ended this long ago: 5 x the offset we alarm at
 
 
@@ -123,12 +124,12 @@ class Run:
 
     @property
     def never_called(self) -> bool:
-        """It ended, and nothing was called for it: it was skipped, or given up before its call.
+        """It ended, and nothing was called for it: it was skipped, or given up before its call, each time it was held.
 
-        What was cancelled on request may have been at work.
+        One that was stopped on request had been called, or was in a worker's hands.
         """
         given_up = {attempt.outcome for attempt in self.attempts} <= {AttemptOutcome.CANCELLED}
-        cancelled = self.status is RunStatus.CANCELLED and given_up and not self.cancel_requested
+        cancelled = self.status is RunStatus.CANCELLED and given_up and self.reason != CANCEL_REQUESTED
         return cancelled or self.status is RunStatus.SKIPPED
 
 

@@ -21,7 +21,7 @@ from schedkit.errors import QueueUnavailable, StoreUnavailable
 from schedkit.model.calls import Dead, Unknown
 from schedkit.model.jobs import Job
 from schedkit.model.keys import PULSES, TimerKind
-from schedkit.model.runs import Run, RunStatus
+from schedkit.model.runs import AttemptOutcome, Run, RunStatus
 from schedkit.model.tasks import Failed
 from schedkit.model.time import MAX_INSTANT, SECOND_MS, Instant
 from schedkit.model.timers import Timer
@@ -135,7 +135,8 @@ class Reaper:
                 return self._settling.judged(run, job, lost, now)
             case reaping.Reclaim():
                 if run.cancel_requested or cancelling.unwanted(run, job) is not None:
-                    return cancelling.cancel_claimed(run, cancelling.taken_away(run, job), now)
+                    begun = AttemptOutcome.LEASE_EXPIRED  # as far as anybody knows: it was in a worker's hands
+                    return cancelling.cancel_claimed(run, cancelling.taken_away(run, job), now, begun)
                 deadline = handing.deadline_of(run, job)
                 if deadline is not None and deadline <= now:
                     late = Failed(f"not done within {(job.target.timeout_ms or 0) / SECOND_MS:g} s")

@@ -29,10 +29,13 @@ def cancel_waiting(run: Run, reason: str, now: Instant) -> Write:
     return _cancelled(run, reason, now, conditions)
 
 
-def cancel_claimed(run: Run, reason: str, now: Instant) -> Write:
-    """RUNNING → CANCELLED by its holder, before it called anything: the job was taken away meanwhile."""
+def cancel_claimed(run: Run, reason: str, now: Instant, outcome: AttemptOutcome = AttemptOutcome.CANCELLED) -> Write:
+    """RUNNING → CANCELLED by its holder, before it called anything: the job was taken away meanwhile.
+
+    A worker that stops at work says so by the reason CANCEL_REQUESTED; of one that was lost at work the outcome tells.
+    """
     last = run.attempts[-1]
-    closed: Attempt = replace(last, finished_at=max(now, last.started_at), outcome=AttemptOutcome.CANCELLED)
+    closed: Attempt = replace(last, finished_at=max(now, last.started_at), outcome=outcome)
     conditions = (Equals("status", RunStatus.RUNNING), Equals("epoch", run.epoch))
     return _cancelled(replace(run, attempts=(*run.attempts[:-1], closed)), reason, now, conditions)
 
