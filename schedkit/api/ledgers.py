@@ -15,6 +15,7 @@ from schedkit.api.requests import When, WorldDep
 from schedkit.engine.when import ledger
 from schedkit.model.access import Role
 from schedkit.model.jobs import Job
+from schedkit.model.keys import RETENTION_MS
 from schedkit.model.time import DAY_MS, Instant, rfc3339
 
 MOST_NAMED: Final = 100  # of the occurrences that nothing accounts for
@@ -25,7 +26,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=Guarded)
 @router.get("/{ref}/ledger", summary="What was expected in a range, and what became of each occurrence")
 @needs(Role.VIEWER)
 async def job_ledger(world: WorldDep, caller: CallerDep, ref: str, since: When = None, until: When = None) -> LedgerOut:
-    """Of since <= time < until: by default of the day until now. Ends are moved to what can be known; notes say so."""
+    """Of since <= time < until: by default of the day until now. Notes say what is known less well, or not at all."""
     job = await find_job(world, caller, ref)
     now = world.clock.now()
     to = instant_in(until, "until")
@@ -35,9 +36,10 @@ async def job_ledger(world: WorldDep, caller: CallerDep, ref: str, since: When =
     require_range(asked, to)
     known = ledger.known_from(job, now)
     begin, end = max(asked, known), min(to, ledger.expected_until(job))
+    kept = max(asked, now - RETENTION_MS)
     expected = await due_between(world, job, begin, end) if begin < end else []
-    runs = await runs_between(world, job, begin, to) if begin < to else {}
-    found = ledger.count(job, expected, runs)
+    runs = await runs_between(world, job, kept, to) if kept < to else {}
+    found = ledger.count(job, ledger.by_records(runs.values(), kept, min(known, to)) + expected, runs)
     return {
         "job_id": job.job_id,
         "name": job.name,
@@ -47,6 +49,7 @@ async def job_ledger(world: WorldDep, caller: CallerDep, ref: str, since: When =
         "expected": found.expected,
         "ran": found.ran,
         "late": found.late,
+        "cancelled": found.cancelled,
         "skipped": dict(sorted(found.skipped.items())),
         "missed": dict(sorted(found.missed.items())),
         "waiting": found.waiting,
@@ -54,13 +57,24 @@ async def job_ledger(world: WorldDep, caller: CallerDep, ref: str, since: When =
         "unaccounted_times": [rfc3339(at) for at in found.unaccounted[:MOST_NAMED]],
         "beside": found.beside,
         "balanced": not found.unaccounted,
-        "notes": _notes(job, asked, known),
+        "notes": [*_known(asked, known, now), *_stopped(job, found.cancelled)],
     }
 
 
-def _notes(job: Job, asked: Instant, known: Instant) -> list[str]:
-    if asked >= known:
+def _known(asked: Instant, known: Instant, now: Instant) -> list[str]:
+    notes = []
+    if known > max(asked, now - RETENTION_MS):
+        notes.append(
+            f"of what was due before {rfc3339(known)} only what has a record is counted: "
+            "its schedule, and its zone data, have been as they are since then"
+        )
+    if asked < now - RETENTION_MS:
+        notes.append(f"what was due before {rfc3339(now - RETENTION_MS)} is not counted: runs are kept for 30 days")
+    return notes
+
+
+def _stopped(job: Job, cancelled: int) -> list[str]:
+    if not cancelled:
         return []
-    changed = job.known_since is None or known == job.known_since + 1
-    why = "its schedule has been as it is since then" if changed else "runs are kept for 30 days"
-    return [f"what was due before {rfc3339(known)} is not counted: {why}"]
+    again = f"schedkit job trigger {job.name or job.job_id}"
+    return [f"{cancelled} of those that ran, somebody cancelled at work: a backfill leaves them; once more: {again}"]

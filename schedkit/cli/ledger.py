@@ -62,6 +62,8 @@ def ledger_page(me: Invocation, found: Doc) -> One:
         named = [show.stamp(at, me.zone) for at in found["unaccounted_times"][:MOST_NAMED]]
         more = ["…"] if found["unaccounted"] > len(named) else []
         lines.append(("unaccounted", f"{found['unaccounted']:,}: {', '.join([*named, *more])}"))
+    if found["cancelled"]:
+        lines.append(("cancelled", f"{found['cancelled']:,} of those that ran"))
     if found["beside"]:
         lines.append(("beside", f"{show.count(found['beside'], 'run')} that the schedule did not ask for"))
     lines += [("note", note) for note in found["notes"]]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from schedkit.model.calls import Answered
-from schedkit.model.keys import run_key
-from schedkit.model.time import DAY_MS, parse_rfc3339
+from schedkit.model.jobs import schedule_attributes
+from schedkit.model.keys import ZONES_KEY, run_key
+from schedkit.model.schedules import Cron
+from schedkit.model.time import DAY_MS, parse_rfc3339, rfc3339
 from schedkit.model.writes import Write
+from schedkit.roles.recovery import recount_all
 from tests.api.asking import DAILY, refused
-from tests.worlds import Virtual, once, virtual
+from tests.worlds import SLOW, Takes, Virtual, once, virtual
 
 
 async def ledger(world: Virtual, job_id: str, **asked: str) -> dict[str, Any]:
@@ -33,7 +37,8 @@ async def test_an_hour_of_minutes_is_accounted_for(running: Virtual) -> None:
         *(59, 43, {"SKIPPED_BY_HAND": 2}, 14, 1),
     )
     assert (found["balanced"], found["notes"]) == (True, [
-        "what was due before 2026-06-01T12:00:00.001Z is not counted: its schedule has been as it is since then"
+        "of what was due before 2026-06-01T12:00:00.001Z only what has a record is counted: "
+        "its schedule, and its zone data, have been as they are since then"
     ])  # fmt: skip
 
 
@@ -85,14 +90,57 @@ async def test_what_a_pause_passed_over_is_missed_and_nothing_else_is(running: V
     assert (found["ran"], found["missed"], found["waiting"]) == (25, {"MISSED_WHILE_PAUSED": 20}, 3)
 
 
-async def test_an_edited_schedule_is_counted_from_its_change_on(running: Virtual) -> None:
+async def test_an_edited_schedule_is_asked_from_its_change_on_and_records_tell_of_the_time_before(
+    running: Virtual,
+) -> None:
     made = await running.create("* * * * *")
     await running.wait(minutes=10)
     await running.ask("PATCH", f"/v1/jobs/{made['job_id']}", json={"schedule": DAILY | {"cron": "*/5 * * * *"}})
     await running.wait(minutes=10, seconds=1)
     found = await ledger(running, made["job_id"])
-    assert (found["expected"], found["ran"], found["known_from"]) == (2, 2, "2026-06-01T12:10:00.001Z")
-    assert "its schedule has been as it is since then" in found["notes"][0]
+    assert (found["expected"], found["ran"], found["known_from"]) == (12, 12, "2026-06-01T12:10:00.001Z")
+    assert found["notes"][0].startswith("of what was due before 2026-06-01T12:10:00.001Z only what has a record")
+
+
+async def test_other_zone_data_makes_no_past_that_never_was(running: Virtual) -> None:
+    """W2, W16, W14: what ran an hour off from what is right today ran; nothing is missing, and none runs again."""
+    now_says = {"type": "CRON", "cron": "30 8 * * *", "time_zone": "America/Winnipeg"}
+    made = await running.create(now_says | {"cron": "30 9 * * *"})  # as zone data of an hour less would have had it
+    path = f"/v1/jobs/{made['job_id']}"
+    await running.wait(days=3)
+    await running.ask("POST", path + ":skipNext")
+    await running.wait(days=2)
+    stored = await running.job(made["job_id"])
+    assert isinstance(stored.schedule, Cron)
+    right = replace(stored.schedule, expression=now_says["cron"])
+    await running.change(stored, {"schedule": schedule_attributes(right), "zone_data": "2025b"})
+    await running.store.apply(Write(ZONES_KEY, "older", (), {"version": "2025b"}))
+    assert await recount_all(running.new_world()) == 1
+    assert rfc3339((await running.job(made["job_id"])).next_run_at or 0) == "2026-06-06T13:30:00Z"
+    await running.wait(days=1)
+    span = {"since": "2026-06-01T12:00:01Z", "until": "2026-06-07T12:00:00Z"}
+    found = await ledger(running, made["job_id"], **span)
+    assert (found["ran"], found["skipped"], found["unaccounted"]) == (5, {"SKIPPED_BY_HAND": 1}, 0)
+    dry = {"from": span["since"], "to": span["until"], "dry_run": True}
+    plan = await running.ask("POST", path + ":backfill", json=dry)
+    assert (plan["starts"], plan["left"]) == ({"SKIPPED_BY_HAND": 1}, {"RAN_ALREADY": 5})
+    assert "only what has a record can run" in plan["notes"][0]
+
+
+async def test_a_run_that_was_cancelled_at_work_ran_and_the_ledger_says_so(running: Virtual) -> None:
+    """W16, W14: it was called, so a backfill leaves it, and both say why."""
+    running.targets.always = Takes(30_000, Answered(500))
+    made = await running.create("*/10 * * * *", target=SLOW)
+    await running.wait(minutes=10, seconds=10)
+    await running.ask("POST", f"/v1/runs/{made['job_id']}:2026-06-01T12:10:00Z:cancel")
+    await running.wait(minutes=1)
+    span = {"since": "2026-06-01T12:00:01Z", "until": "2026-06-01T12:11:00Z"}
+    found = await ledger(running, made["job_id"], **span)
+    assert (found["ran"], found["cancelled"], found["skipped"]) == (1, 1, {})
+    assert found["notes"][0].startswith("1 of those that ran, somebody cancelled at work: a backfill leaves them")
+    dry = {"from": span["since"], "to": span["until"], "dry_run": True}
+    plan = await running.ask("POST", f"/v1/jobs/{made['job_id']}:backfill", json=dry)
+    assert (plan["total"], plan["left"]) == (0, {"CANCELLED_ALREADY": 1})
 
 
 async def test_runs_are_kept_for_30_days_and_the_ledger_says_so(running: Virtual) -> None:

@@ -31,6 +31,11 @@ def test_the_range_is_said_as_times_are(cli: Cli, server: FakeServer) -> None:
     assert server.last.query == {"since": ["2026-09-21T12:00:00Z"], "until": ["2026-09-27T22:00:00Z"]}
 
 
+def test_what_was_cancelled_at_work_is_said(cli: Cli, server: FakeServer) -> None:
+    server.answer("GET /v1/jobs/digest/ledger", 200, {**LEDGER, "cancelled": 2})
+    assert "cancelled\t2 of those that ran\n" in cli("job", "ledger", "digest").stdout
+
+
 def test_what_does_not_add_up_is_named_and_the_answer_is_no(cli: Cli, server: FakeServer) -> None:
     times = [f"2026-09-28T0{n}:00:00Z" for n in range(7)]
     lost = {**LEDGER, "balanced": False, "unaccounted": 7, "unaccounted_times": times, "notes": ["not counted"]}

@@ -6,7 +6,8 @@
     look again  what the job waits for may have come
     pass by     occurrences were skipped: on to the next one
     finish      no occurrence is left and the last run has ended → COMPLETED, FAILED or CANCELLED
-    recount     the zone data changed: next_run_at anew, from where the schedule counts (W2)
+    recount     the zone data changed: next_run_at anew, from where the schedule counts (W2). What was due before that
+                was so by other zone data, which is not known any more: its records tell of it (W16)
 
 Each is conditional on the job as it was read, so far as its timer follows from it: one that was edited, paused or
 cancelled meanwhile refuses it, and so does one whose schedule somebody else moved on.
@@ -20,7 +21,7 @@ from typing import Any, Final
 from schedkit.engine.when.occurrences import next_after, resolve_once
 from schedkit.engine.when.plan import LOOK_AGAIN_MS, Start
 from schedkit.engine.when.window import dispatch_at
-from schedkit.engine.when.zones import TZDATA_VERSION
+from schedkit.engine.when.zones import TZDATA_VERSION, stands_still
 from schedkit.errors import InvalidInput
 from schedkit.model.jobs import Job, JobStatus, changed_attributes, job_attributes
 from schedkit.model.keys import (
@@ -33,7 +34,7 @@ from schedkit.model.keys import (
     timer_partition,
 )
 from schedkit.model.runs import Run, RunStatus
-from schedkit.model.schedules import Once, Schedule
+from schedkit.model.schedules import Cron, Once, Schedule
 from schedkit.model.time import DAY_MS, Instant
 from schedkit.model.writes import Absent, Condition, Equals, Item, Write
 
@@ -160,14 +161,29 @@ def waits_for_run(job: Job) -> bool:
 def recount(job: Job, shards: int, now: Instant) -> Write | None:
     """W2: the next occurrence under the zone data of today. None where nothing has to be written.
 
-    An occurrence that is due already stays due: the role recounts before it dispatches anything.
+    An occurrence that is due already stays due: the role recounts before it dispatches anything. A job whose schedule
+    has come to its end keeps that; but its ledger, and a backfill, must not compute its past with data that it had not.
     """
-    if job.zone_data == TZDATA_VERSION or job.status.ended or job.next_run_at is None:
+    goes_on, moves = job.next_run_at is not None and not job.status.ended, _moves_with_zones(job.schedule)
+    if job.zone_data == TZDATA_VERSION or not (goes_on or moves):
         return None
-    schedule = _resolved_anew(job.schedule)
-    counted_from = min(job.counted_from, schedule.run_at - 1) if isinstance(schedule, Once) else job.counted_from
-    after = counting_from(replace(job, schedule=schedule), counted_from)
+    after = replace(job, zone_data=TZDATA_VERSION)
+    if goes_on:
+        schedule = _resolved_anew(job.schedule)
+        counted_from = min(job.counted_from, schedule.run_at - 1) if isinstance(schedule, Once) else job.counted_from
+        after = counting_from(replace(job, schedule=schedule), counted_from)
+    if moves:
+        after = replace(after, known_since=after.counted_from, pauses=())
     return _write(job, after, "recount", shards, now, Equals("zone_data", job.zone_data))
+
+
+def _moves_with_zones(schedule: Schedule) -> bool:
+    """Other zone data may give it other instants, those of its past among them."""
+    match schedule:
+        case Cron(time_zone=name) | Once(time_zone=str(name)):
+            return not stands_still(name)
+        case _:
+            return False
 
 
 def _resolved_anew(schedule: Schedule) -> Schedule:

@@ -177,6 +177,11 @@ def _offset_advice(name: str, offset: re.Match[str]) -> tuple[str, list[str]]:
     ]
 
 
+def stands_still(name: str) -> bool:
+    """No zone data will ever move this zone: UTC, or a plain offset from it."""
+    return name == "UTC" or name.startswith("Etc/")
+
+
 def close_names(name: str) -> tuple[str, ...]:
     """At most three names of the list that the text may have meant, the best first."""
     text = name.strip()

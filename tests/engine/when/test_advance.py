@@ -14,7 +14,7 @@ from schedkit.engine.when.zones import TZDATA_VERSION
 from schedkit.model.jobs import Job, JobStatus, OverlapPolicy, job_attributes, job_of
 from schedkit.model.keys import TimerKind, timer_partition
 from schedkit.model.runs import RunStatus
-from schedkit.model.schedules import Cron, Interval, Once
+from schedkit.model.schedules import Cron, Interval, Once, Schedule
 from schedkit.model.time import DAY_MS, parse_rfc3339
 from schedkit.model.writes import Write
 from tests.engine.making import NOON, SHARDS, after, job, job_after, minute
@@ -242,6 +242,50 @@ def test_an_occurrence_that_is_due_stays_due_under_other_zone_data() -> None:
     write = advancing.recount(stale, SHARDS, minute(60))
     assert write is not None
     assert job_after(write, stale).next_run_at == NOON
+
+
+def test_what_was_due_before_other_zone_data_came_is_known_by_its_records_only() -> None:
+    """W2, W16: computed anew it would be an hour off from what was run."""
+    counts_from = parse_rfc3339("2026-11-30T14:30:00Z")
+    stale = job(
+        Cron("30 8 * * *", "America/Winnipeg"),
+        since=counts_from,
+        zone_data="2025b",
+        known_since=NOON,
+        pauses=((NOON, minute(1)),),
+    )
+    write = advancing.recount(stale, SHARDS, counts_from + 1)
+    assert write is not None
+    assert (job_after(write, stale).known_since, job_after(write, stale).pauses) == (counts_from, ())
+
+
+@pytest.mark.parametrize("schedule", [Cron("30 8 * * *"), Cron("30 8 * * *", "Etc/GMT+5"), Interval(60_000, NOON)])
+def test_a_schedule_that_no_zone_data_moves_keeps_its_ledger(schedule: Schedule) -> None:
+    stale = job(schedule, zone_data="2025b", known_since=minute(-9), pauses=((minute(-3), minute(-2)),))
+    write = advancing.recount(stale, SHARDS, NOON)
+    assert write is not None
+    kept = job_after(write, stale)
+    assert (kept.known_since, kept.pauses, kept.zone_data) == (minute(-9), stale.pauses, TZDATA_VERSION)
+
+
+@pytest.mark.parametrize("status", [JobStatus.COMPLETED, JobStatus.SCHEDULED])
+def test_a_schedule_that_has_come_to_its_end_keeps_that_and_forgets_how_its_past_was_computed(
+    status: JobStatus,
+) -> None:
+    over = job(
+        Cron("30 8 * * *", "America/Winnipeg"),
+        status=status,
+        next_run_at=None,
+        counted_from=minute(9),
+        known_since=NOON,
+        zone_data="2025b",
+    )
+    write = advancing.recount(over, SHARDS, minute(10))
+    assert write is not None
+    anew = job_after(write, over)
+    assert (anew.status, anew.next_run_at, anew.known_since) == (status, None, minute(9))
+    assert anew.version == over.version
+    assert advancing.recount(anew, SHARDS, minute(10)) is None
 
 
 # ── the timer follows from the whole schedule ────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ from schedkit.engine.who import claim as claiming
 from schedkit.model.calls import Dead, Done, RetryAt, Unknown
 from schedkit.model.jobs import MAX_PAUSES, Job, MisfirePolicy, job_attributes, job_of
 from schedkit.model.keys import RETENTION_MS
-from schedkit.model.runs import Run, RunStatus, run_attributes, run_of
+from schedkit.model.runs import Attempt, AttemptOutcome, Run, RunStatus, run_attributes, run_of
 from schedkit.model.schedules import Interval
 from tests.engine.making import NOON, SHARDS, after, claimed, job, job_after, minute
 
@@ -36,9 +36,10 @@ def skipped(reason: str, at: int = NOON) -> Run:
     return run_of(after(claiming.skip(job(), at, at, reason, at + 1), None))
 
 
-def cancelled(reason: str, *, attempts: bool) -> Run:
-    run = replace(claimed(), status=RunStatus.CANCELLED, reason=reason)
-    return run if attempts else replace(run, attempts=())
+def cancelled(reason: str, *, attempts: bool, outcome: AttemptOutcome = AttemptOutcome.CANCELLED) -> Run:
+    """As its holder found out after the claim that it is unwanted, so that a cancel was requested, or before that."""
+    tried = (Attempt(1, 1, NOON, 0, NOON + 1, outcome),) if attempts else ()
+    return replace(claimed(), status=RunStatus.CANCELLED, reason=reason, cancel_requested=True, attempts=tried)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,9 @@ def cancelled(reason: str, *, attempts: bool) -> Run:
         (skipped("MISFIRED"), "missed MISFIRED"),
         (skipped("EXPIRED"), "missed EXPIRED"),
         (cancelled("JOB_PAUSED", attempts=False), "skipped JOB_PAUSED"),
+        (cancelled("RUN_CANCELLED", attempts=True), "skipped RUN_CANCELLED"),
+        (cancelled("CANCEL_REQUESTED", attempts=True), "ran"),
+        (cancelled("JOB_CANCELLED", attempts=True, outcome=AttemptOutcome.LEASE_EXPIRED), "ran"),
     ],
 )
 def test_a_record_has_one_place_in_the_sum(run: Run, place: str) -> None:
@@ -67,6 +71,18 @@ def test_a_record_has_one_place_in_the_sum(run: Run, place: str) -> None:
     assert (there[reason] if reason else there) == 1
     assert found.expected == 1
     assert found.unaccounted == []
+
+
+def test_of_those_that_ran_it_is_told_how_many_were_cancelled_at_work() -> None:
+    found = counted({0: cancelled("CANCEL_REQUESTED", attempts=True), 1: cancelled("JOB_PAUSED", attempts=False)})
+    assert (found.ran, found.cancelled, found.skipped) == (1, 1, {"JOB_PAUSED": 1})
+
+
+def test_a_try_that_was_given_up_before_its_call_is_no_start_where_it_was_called_later() -> None:
+    given_up = Attempt(1, 1, NOON, 0, NOON + 1, AttemptOutcome.CANCELLED)
+    called = Attempt(1, 2, minute(60), 0, minute(60), AttemptOutcome.SUCCEEDED)
+    after_all = replace(settled(Done(None, 200)), attempts=(given_up, called))
+    assert counted({0: after_all}, minutes=1).late == 1
 
 
 def test_an_occurrence_without_a_record_is_accounted_for_by_nothing() -> None:
@@ -145,3 +161,23 @@ def test_of_a_job_that_was_stored_before_this_was_noted_the_last_touch_counts(ve
 def test_nothing_is_expected_of_a_schedule_that_has_come_to_its_end() -> None:
     assert ledger.expected_until(job(counted_from=minute(3), next_run_at=None)) == minute(3) + 1
     assert ledger.expected_until(job()) > minute(10_000_000)
+
+
+# ── what only records tell ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def at(*minutes: int, **fields: Any) -> list[Run]:
+    return [replace(settled(Done(None, 200), minute(n)), **fields) for n in minutes]
+
+
+def test_while_another_schedule_was_in_force_a_job_was_due_where_it_has_records() -> None:
+    """W16: made at noon, changed five minutes later; due every two minutes then, and every minute since."""
+    changed = job(created_at=NOON, known_since=minute(5))
+    by_schedule = [minute(n) for n in range(-2, 8)]
+    due = ledger.was_due(changed, by_schedule, [*at(2, 4, 6), *at(3, triggered=True)])
+    assert due == [minute(n) for n in (-2, -1, 0, 2, 4, 6, 7)]
+
+
+def test_a_job_whose_schedule_never_changed_was_due_by_it() -> None:
+    by_schedule = [minute(n) for n in range(-2, 8)]
+    assert ledger.was_due(job(known_since=NOON - 1), by_schedule, at(2)) == by_schedule
