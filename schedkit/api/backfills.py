@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -32,16 +32,19 @@ from schedkit.api.requests import (
 from schedkit.api.views import backfill_out
 from schedkit.engine.failure import backfill as backfilling
 from schedkit.engine.failure import redrive as redriving
+from schedkit.engine.when import ledger
 from schedkit.errors import Conflict, InvalidInput, Reason
 from schedkit.model.access import Caller, Role
 from schedkit.model.jobs import Job, JobStatus, OverlapPolicy
 from schedkit.model.keys import BACKFILL_ID_PREFIX, RETENTION_MS, new_backfill_id, redrive_key
 from schedkit.model.redrives import MAX_PER_SECOND, Order, PastRange, Redrive, RedriveState
-from schedkit.model.time import Instant, rfc3339
+from schedkit.model.runs import Run
+from schedkit.model.time import HOUR_MS, Instant, rfc3339
 from schedkit.ports import World
 
 ID_CHANCE_BYTES: Final = 10
 NO_RECORD: Final = "NO_RECORD"
+ASKED_WITHIN_MS: Final = HOUR_MS  # "30 days ago" is asked for by another clock, and a plan is read before the yes
 
 router = APIRouter(prefix="/v1", tags=["backfills"], route_class=Guarded)
 
@@ -80,9 +83,8 @@ async def backfill_job(
     """The backfill that was begun, or with `dry_run` what it would do. One Idempotency-Key begins one backfill."""
     job, now = await find_job(world, caller, ref), world.clock.now()
     _require_living(job)
-    past = _range(job, body, now)
-    due = await due_between(world, job, past.since, past.until, "to") if past.since < past.until else []
-    plan = await _planned(world, job, past, due, body.max_per_second)
+    past, notes = _range(job, body, now)
+    plan = await _planned(world, job, past, body.max_per_second, notes)
     if body.dry_run:
         response.status_code = 200
         return plan
@@ -91,7 +93,7 @@ async def backfill_job(
         tenant_id=caller.tenant_id,
         created_at=now,
         updated_at=now,
-        filter=past,
+        filter=replace(past, occurrences=plan["occurrences"]),
         max_per_second=body.max_per_second,
         total=plan["total"],
         note=body.note,
@@ -115,37 +117,50 @@ def _require_living(job: Job) -> None:
         )
 
 
-def _range(job: Job, body: BackfillBody, now: Instant) -> PastRange:
-    """What was asked for, up to where the schedule itself has come. Raises InvalidInput."""
+def _range(job: Job, body: BackfillBody, now: Instant) -> tuple[PastRange, list[str]]:
+    """(what was asked for, up to where the schedule itself has come; what is to be said of it). Raises InvalidInput."""
     since, until = instant_in(body.from_, "from"), instant_in(body.to, "to")
     assert since is not None, "the body has it"
     assert until is not None, "the body has it"
     require_range(since, until, "from", "to")
-    if since < now - RETENTION_MS:
+    kept, notes = now - RETENTION_MS, []
+    if since < kept - ASKED_WITHIN_MS:
         raise InvalidInput(
             Reason.INVALID_ARGUMENT,
             f"from {rfc3339(since)} lies more than 30 days back",
             field="from",
             why="records of runs are kept for 30 days: what ran before that is not known, and would run again",
-            fix=(f"begin at {rfc3339(now - RETENTION_MS)} or later", "trigger single ones: job trigger --as-of"),
+            fix=(f"begin at {rfc3339(kept)} or later", "trigger single ones: job trigger --as-of"),
         )
-    return PastRange(
+    if since < kept:
+        notes.append(f"begins at {rfc3339(kept)}: records of runs are kept for 30 days")
+    made, known = ledger.only_recorded(job)
+    if max(made, since) < min(known, until):
+        notes.append(
+            f"of what was due before {rfc3339(known)} only what has a record can run: "
+            "its schedule, and its zone data, have been as they are since then"
+        )
+    past = PastRange(
         job_id=job.job_id,
-        since=since,
+        since=max(since, kept),
         until=min(until, now, job.counted_from + 1),
         team_id=job.team_id,
         order=body.order,
         one_by_one=job.overlap is not OverlapPolicy.ALLOW,
         known_since=job.known_since,
     )
+    return past, notes
 
 
-async def _planned(
-    world: World, job: Job, past: PastRange, due: Sequence[Instant], max_per_second: int
-) -> BackfillPlanOut:
+async def _planned(world: World, job: Job, past: PastRange, max_per_second: int, notes: list[str]) -> BackfillPlanOut:
     """What would be started, by what their records say, and what would be left and why."""
     now = world.clock.now()
-    runs = await runs_between(world, job, past.since, past.until) if due else {}
+    by_schedule: list[Instant] = []
+    runs: dict[Instant, Run] = {}
+    if past.since < past.until:
+        by_schedule = await due_between(world, job, past.since, past.until, "to")
+        runs = await runs_between(world, job, past.since, past.until)
+    due = ledger.was_due(job, by_schedule, runs.values())
     starts, left = Counter[str](), Counter[str]()
     for at in due:
         run = runs.get(at)
@@ -167,6 +182,7 @@ async def _planned(
         "left": dict(sorted(left.items())),
         "max_per_second": max_per_second,
         "seconds": seconds_for(starts.total(), max_per_second),
+        "notes": notes,
     }
 
 

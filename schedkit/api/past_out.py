@@ -28,6 +28,7 @@ class LedgerOut(TypedDict):
     expected: int
     ran: int
     late: int
+    cancelled: int
     skipped: dict[str, int]
     missed: dict[str, int]
     waiting: int
@@ -42,29 +43,30 @@ RangeOut = TypedDict("RangeOut", {"from": Time, "to": Time})  # `from` can be no
 
 
 class AskedOut(RangeOut):
-    """What a backfill is of."""
+    """What a backfill is of: the occurrences of its range, how many of them are to run, how many are left, and why."""
 
     job_id: str
     job_name: str | None
     order: Annotated[str, word(Order)]
     one_by_one: bool
     max_per_second: int
+    occurrences: int
     total: int
+    left: dict[str, int]
 
 
 @exact
 class BackfillPlanOut(AskedOut):
-    """What a backfill would do: what would be started, by what its records say, and what would be left and why."""
+    """What a backfill would do: what would be started, by what its records say. Notes say why the range is another."""
 
-    occurrences: int
     starts: dict[str, int]
-    left: dict[str, int]
     seconds: int
+    notes: list[str]
 
 
 @exact
 class BackfillOut(AskedOut):
-    """A backfill: what was asked for, and how far it has come."""
+    """A backfill: what was asked for, and how far it has come. At its end occurrences = started + left."""
 
     backfill_id: str
     tenant_id: str
@@ -76,7 +78,6 @@ class BackfillOut(AskedOut):
     succeeded: int
     failed: int
     cancelled: int
-    skipped: dict[str, int]
     owner: str | None
     note: str | None
     created_at: Time

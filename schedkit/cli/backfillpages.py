@@ -17,10 +17,15 @@ SCHEMA: Final = "schedkit.backfill/v1"
 NO_RECORD: Final = "NO_RECORD"
 LEFT: Final = {
     "RAN_ALREADY": "ran already, and will not run again",
+    "CANCELLED_ALREADY": "were cancelled at work: schedkit job trigger runs the job once more",
     "FAILED_ALREADY": "failed: schedkit dlq redrive starts those",
     "UNDER_WAY": "are under way",
     "TOO_OLD": "are older than records are kept",
     "OUTCOME_UNKNOWN": "are from before the last restore: whether they ran is not known (at most once)",
+    "JOB_PAUSED": "were left because the job was paused",
+    "JOB_CANCELLED": "were left because the job was cancelled",
+    "JOB_GONE": "were left because the job is gone",
+    "CHANGED": "were left because they, or the schedule of the job, were changed meanwhile",
 }
 
 Doc = Mapping[str, Any]
@@ -33,7 +38,8 @@ def plan_lines(me: Invocation, plan: Doc) -> list[str]:
     lines = [f"{me.context.name}: {show.count(plan['occurrences'], 'occurrence')} of {name} between {span}"]
     starts = [f"{_told(why)} ({count:,})" for why, count in plan["starts"].items()]
     lines.append(f"  will run  {plan['total']:,}" + (f"   {', '.join(starts)}" if starts else ""))
-    lines += [f"  left      {count:,} {LEFT.get(why, why)}" for why, count in plan["left"].items()]
+    lines += [f"  left out  {told}" for told in _left(plan)]
+    lines += [f"  note      {note}" for note in plan["notes"]]
     if plan["total"]:
         lines.append(
             f"  rate      at most {plan['max_per_second']}/s, {plan['order']} first      "
@@ -43,6 +49,17 @@ def plan_lines(me: Invocation, plan: Doc) -> list[str]:
             lines.append("  each run  after the one before it has ended: runs of this job may not overlap")
         lines.append("  key       each run under its own time and key; the schedule stays where it is")
     return [show.line(line) for line in lines]
+
+
+def _left(backfill: Doc) -> list[str]:
+    return [f"{count:,} {LEFT.get(why, why)}" for why, count in backfill["left"].items()]
+
+
+def _to_run(backfill: Doc) -> int:
+    """How many it will have started in the end: what was planned, less what was left out besides, as far as known."""
+    foreseen = backfill["occurrences"] - backfill["total"]
+    besides: int = max(0, sum(backfill["left"].values()) - foreseen)
+    return int(max(backfill["total"] - besides, backfill["started"]))
 
 
 def _told(why: str) -> str:
@@ -55,7 +72,7 @@ def backfill_items(me: Invocation, items: Sequence[Doc], cursor: str | None, emp
         Column("BACKFILL", "backfill_id"),
         Column("JOB", "job_name", lambda one: raw(one.get("job_name")) or one["job_id"]),
         Column("STATE", "state"),
-        Column("DONE", "started", lambda one: f"{one['started']:,}/{one['total']:,}", right=True),
+        Column("DONE", "started", lambda one: f"{one['started']:,}/{_to_run(one):,}", right=True),
         Column("OK", "succeeded", lambda one: f"{one['succeeded']:,}", right=True),
         Column("FAILED", "failed", lambda one: f"{one['failed']:,}", right=True),
         Column("OPEN", "open", lambda one: f"{one['open']:,}", right=True),
@@ -69,8 +86,8 @@ def backfill_items(me: Invocation, items: Sequence[Doc], cursor: str | None, emp
 
 
 def backfill_progress(backfill: Doc) -> str:
-    """`backfill bf_7K2  ############------------  612/1,180  10/s  ok 611  failed 1  11 s left`"""
-    total = max(backfill["total"] - sum(backfill["skipped"].values()), backfill["started"])
+    """`backfill bf_7K2  ############------------  612/1,180  10/s  ok 611  failed 1  57s left`"""
+    total = _to_run(backfill)
     parts = [
         f"backfill {backfill['backfill_id']}",
         bar(backfill["started"], total),
@@ -78,6 +95,7 @@ def backfill_progress(backfill: Doc) -> str:
         f"{backfill['max_per_second']}/s",
         f"ok {backfill['succeeded']:,}",
         f"failed {backfill['failed']:,}",
+        *([f"cancelled {backfill['cancelled']:,}"] if backfill["cancelled"] else []),
     ]
     if backfill["state"] != "RUNNING":
         parts.append(backfill["state"])
@@ -89,7 +107,7 @@ def backfill_progress(backfill: Doc) -> str:
 
 
 def backfill_page(backfill: Doc, zone: str | None) -> One:
-    """How far it has come."""
+    """How far it has come: started = ok + failed + cancelled + open, at its end occurrences = started + left out."""
     facts = (
         ("backfill", backfill["backfill_id"]),
         ("job", backfill["job_name"] or backfill["job_id"]),
@@ -97,12 +115,14 @@ def backfill_page(backfill: Doc, zone: str | None) -> One:
         ("because", backfill.get("state_reason")),
         ("from", show.stamp(backfill["from"], zone)),
         ("to", show.stamp(backfill["to"], zone)),
-        ("started", f"{backfill['started']:,} of {backfill['total']:,}, {backfill['order']} first"),
+        ("occurrences", f"{backfill['occurrences']:,}"),
+        ("planned", f"{backfill['total']:,} to run, {backfill['order']} first"),
+        ("started", f"{backfill['started']:,}"),
         ("ok", f"{backfill['succeeded']:,}"),
         ("failed", f"{backfill['failed']:,}"),
         ("cancelled", f"{backfill['cancelled']:,}" if backfill["cancelled"] else None),
         ("open", f"{backfill['open']:,}" if backfill["open"] else None),
-        ("left", ", ".join(f"{count:,} {name}" for name, count in backfill["skipped"].items()) or None),
+        *(("left out", told) for told in _left(backfill)),
         ("rate", f"at most {backfill['max_per_second']}/s"),
         ("begun", show.stamp(backfill.get("created_at"), zone)),
         ("ended", show.stamp(backfill["finished_at"], zone) if backfill.get("finished_at") else None),

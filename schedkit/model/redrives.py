@@ -66,7 +66,8 @@ class Unfit(StrEnum):
     CHANGED = "CHANGED"  # somebody redrove, dropped or resolved it since it was listed, or gave its job other times
 
     # of the occurrences of a backfill
-    RAN_ALREADY = "RAN_ALREADY"  # under this time and key, whatever came of it but a failure for good
+    RAN_ALREADY = "RAN_ALREADY"  # under this time and key, to a good end
+    CANCELLED_ALREADY = "CANCELLED_ALREADY"  # it had been called, and somebody stopped it
     FAILED_ALREADY = "FAILED_ALREADY"  # it is or was a dead letter: that is what a redrive is for
     UNDER_WAY = "UNDER_WAY"  # it runs, or waits to
     TOO_OLD = "TOO_OLD"  # whether it ran is not known any more
@@ -120,6 +121,7 @@ class PastRange:
     team_id: str
     order: Order = Order.OLDEST
     one_by_one: bool = False  # the job's runs may not overlap
+    occurrences: int = 0  # how many these were as this was asked for
     known_since: Instant | None = None
 
 
@@ -137,7 +139,7 @@ class Redrive:
     goes_on: bool = False  # after a good canary by itself
     include_unknown: bool = False
     limit: int | None = None
-    total: int = 0  # what the filter found as it was planned
+    total: int = 0  # what the filter found to start as it was planned
     state: RedriveState = RedriveState.PLANNED
     state_reason: str | None = None
     paused_from: RedriveState | None = None

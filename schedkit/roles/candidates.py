@@ -14,9 +14,10 @@ from typing import Final, Protocol
 
 from schedkit.engine.failure import backfill
 from schedkit.engine.failure import redrive as redriving
+from schedkit.engine.when import ledger
 from schedkit.engine.when.occurrences import between
 from schedkit.model.jobs import Job, job_of
-from schedkit.model.keys import Index, dead_listing, job_key, run_key
+from schedkit.model.keys import RUN_PREFIX, Index, dead_listing, job_key, run_key
 from schedkit.model.redrives import DeadFilter, Order, PastRange, Redrive, Unfit
 from schedkit.model.runs import Run, run_of
 from schedkit.model.time import SECOND_MS, Instant
@@ -95,7 +96,7 @@ class DeadLetters:
 
 
 class PastOccurrences:
-    """Those of a job's schedule in a range of its past, in the order that was asked for."""
+    """Those that a job was due at in a range of its past, in the order that was asked for."""
 
     def __init__(self, world: World, wanted: PastRange, backfill_id: str) -> None:
         self._world = world
@@ -107,7 +108,8 @@ class PastOccurrences:
         """Where the job has another schedule by now, what is left of the old one is nobody's."""
         job = await _job(self._world, self._wanted.job_id)
         if job is None or job.known_since != self._wanted.known_since:
-            return Batch((), None, left=max(0, redrive.total - redrive.redriven - sum(redrive.skipped.values())))
+            told = redrive.redriven + sum(redrive.skipped.values())
+            return Batch((), None, left=max(0, self._wanted.occurrences - told))
         all_due = await self._all_due(job)
         begin = 0 if redrive.cursor is None else self._place_after(all_due, int(redrive.cursor))
         due, more = all_due[begin : begin + PAGE], begin + PAGE < len(all_due)
@@ -137,13 +139,30 @@ class PastOccurrences:
     async def _all_due(self, job: Job) -> list[Instant]:
         """Computed once, in turns with everything else."""
         if self._due is None:
-            due: list[Instant] = []
+            by_schedule: list[Instant] = []
             for at in between(job.schedule, self._wanted.since, self._wanted.until):
-                due.append(at)
-                if len(due) % PAGE == 0:
+                by_schedule.append(at)
+                if len(by_schedule) % PAGE == 0:
                     await self._world.clock.sleep(0)
+            due = ledger.was_due(job, by_schedule, await self._recorded(job))
             self._due = due if self._wanted.order is Order.OLDEST else due[::-1]
         return self._due
+
+    async def _recorded(self, job: Job) -> list[Run]:
+        """The runs of the range where only they tell when the job was due."""
+        since, until = ledger.only_recorded(job)
+        since, until = max(since, self._wanted.since), min(until, self._wanted.until)
+        found: list[Run] = []
+        cursor: str | None = None
+        while since < until:
+            page = await self._world.store.page(
+                job_key(job.job_id).partition, prefix=RUN_PREFIX, limit=PAGE, cursor=cursor
+            )
+            found += [run for _, item in page.items if since <= (run := run_of(item)).scheduled_for < until]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        return found
 
     def _place_after(self, due: Sequence[Instant], at: Instant) -> int:
         newest_first = self._wanted.order is Order.NEWEST

@@ -32,6 +32,7 @@ async def test_a_dry_run_says_what_would_run_and_what_would_not_and_begins_nothi
         "left": {"RAN_ALREADY": 8},
         "max_per_second": 2,
         "seconds": 17,
+        "notes": [],
     }
     assert (await running.ask("GET", "/v1/backfills"))["items"] == []
 
@@ -50,6 +51,17 @@ async def test_a_backfill_is_answered_as_begun_and_can_be_looked_at(world: Virtu
     assert (await world.ask("GET", "/v1/backfills"))["items"] == [begun]
     assert (await world.ask("GET", "/v1/backfills", params={"state": "DONE"}))["items"] == []
     assert (await world.ask("GET", "/v1/redrives"))["items"] == []
+
+
+async def test_thirty_days_ago_by_the_clock_of_who_asks_is_as_far_back_as_records_are_kept(world: Virtual) -> None:
+    """What was thirty days ago as somebody typed it is a little more as it arrives."""
+    await world.create(DAILY, name="digest")
+    asked = DAYS | {"from": "2026-05-02T11:59:59.990Z", "dry_run": True}
+    plan = await world.ask("POST", "/v1/jobs/digest:backfill", json=asked)
+    assert (plan["from"], plan["total"]) == ("2026-05-02T12:00:00Z", 30)
+    assert plan["notes"] == ["begins at 2026-05-02T12:00:00Z: records of runs are kept for 30 days"]
+    begun = await world.ask("POST", "/v1/jobs/digest:backfill", json=asked | {"dry_run": False})
+    assert (begun["from"], begun["occurrences"], begun["total"], begun["left"]) == (plan["from"], 30, 30, {})
 
 
 async def test_one_key_begins_one_backfill(world: Virtual) -> None:
@@ -80,7 +92,7 @@ async def test_a_job_that_is_not_called_is_refused(world: Virtual, verb: str, fi
     ("change", "field"),
     [
         ({"from": "2026-06-01T12:00:00Z"}, "to"),
-        ({"from": "2026-05-02T11:59:59Z"}, "from"),
+        ({"from": "2026-05-02T10:59:59Z"}, "from"),
         ({"from": None}, "from"),
         ({"to": "tomorrow"}, "to"),
         ({"max_per_second": 0}, "max_per_second"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schedkit.cli.backfillpages import backfill_progress
 from schedkit.model.time import parse_rfc3339
 from tests.cli.conftest import Cli, FakeServer
 from tests.cli.samples import BACKFILL, BACKFILL_ID, BACKFILL_PLAN, JOB_ID, problem
@@ -27,8 +28,8 @@ def test_the_plan_is_read_before_the_yes_and_nothing_is_begun_without_it(cli: Cl
     )
     assert result.stderr.splitlines()[1:6] == [
         "  will run  24   MISFIRED (20), no record (4)",
-        "  left      143 ran already, and will not run again",
-        "  left      1 failed: schedkit dlq redrive starts those",
+        "  left out  143 ran already, and will not run again",
+        "  left out  1 failed: schedkit dlq redrive starts those",
         "  rate      at most 2/s, oldest first      done in about 12 s",
         "  key       each run under its own time and key; the schedule stays where it is",
     ]
@@ -53,7 +54,22 @@ def test_with_a_yes_it_is_begun_under_a_key_and_watched_to_its_end(cli: Cli, ser
     }
     assert len(begun.headers["idempotency-key"]) == 32
     assert f"backfill {BACKFILL_ID}  ########################  24/24  2/s  ok 24  failed 0  DONE" in result.stderr
-    assert "started\t24 of 24, oldest first\n" in result.stdout
+    assert "occurrences\t168\nplanned\t24 to run, oldest first\nstarted\t24\nok\t24\nfailed\t0\n" in result.stdout
+    assert "left out\t143 ran already, and will not run again\nleft out\t1 failed: " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ({"RAN_ALREADY": 70}, "612/1,180"),
+        ({"RAN_ALREADY": 143}, "612/1,180"),
+        ({"RAN_ALREADY": 143, "CHANGED": 5}, "612/1,175"),
+        ({"RAN_ALREADY": 700}, "612/623"),
+    ],
+)
+def test_how_far_it_is_heeds_what_was_foreseen_to_be_left_out(left: dict[str, int], told: str) -> None:
+    running = {**BACKFILL, "state": "RUNNING", "occurrences": 1_323, "total": 1_180, "started": 612, "left": left}
+    assert f"  {told}  " in backfill_progress(running)
 
 
 @pytest.mark.parametrize("change", [{"failed": 1}, {"state": "STOPPED"}, {"state": "FAILED"}])
@@ -74,6 +90,11 @@ def test_a_dry_run_and_a_plan_of_nothing_begin_nothing(cli: Cli, server: FakeSer
     server.answer("POST /v1/jobs/digest:backfill", 200, {**BACKFILL_PLAN, "total": 0, "starts": {}})
     assert "will run  0\n" in cli(*LINE, "--yes").stdout
     assert all(asked.body["dry_run"] for asked in server.of("POST"))
+
+
+def test_a_range_that_became_another_one_is_said(cli: Cli, server: FakeServer) -> None:
+    server.answer("POST /v1/jobs/digest:backfill", 200, {**BACKFILL_PLAN, "notes": ["begins at 2026-08-29T12:00:00Z"]})
+    assert "\n  note      begins at 2026-08-29T12:00:00Z\n" in cli(*LINE, "--dry-run").stdout
 
 
 def test_where_runs_may_not_overlap_the_plan_says_so(cli: Cli, server: FakeServer) -> None:

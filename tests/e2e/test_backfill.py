@@ -36,7 +36,7 @@ def test_a_backfill_outlives_its_process_and_runs_each_time_once(tmp_path: Path)
 
             backfill = until(done, "the end of the backfill", WITHIN_S)
             runs = api.get("/v1/jobs/made-up/runs", params={"until": span["to"]}).json()["items"]
-        assert (backfill["started"], backfill["succeeded"], backfill["skipped"]) == (MINUTES, MINUTES, {})
+        assert (backfill["started"], backfill["succeeded"], backfill["left"]) == (MINUTES, MINUTES, {})
         assert {(run["status"], run["backfilled"]) for run in runs} == {("SUCCEEDED", True)}
         assert len(runs) == MINUTES
         past = [call for call in there.calls if call.key in {run["run_id"] for run in runs}]

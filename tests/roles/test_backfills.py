@@ -80,6 +80,8 @@ async def test_what_ran_never_runs_again_and_what_failed_is_left_to_a_redrive() 
         await world.wait(seconds=20)
         backfill = await standing(world, backfill_id)
         assert backfill.skipped == {"RAN_ALREADY": 11, "FAILED_ALREADY": 1}
+        shown = await world.ask("GET", f"/v1/backfills/{backfill_id}")
+        assert (shown["occurrences"], shown["total"], shown["started"], shown["left"]) == (23, 11, 11, backfill.skipped)
         assert (backfill.redriven, len(world.targets.calls) - called) == (11, 11)
         assert len({made.key for made in world.targets.calls}) == len(world.targets.calls)
         again = await begun(world, job_id, **span)
@@ -131,6 +133,23 @@ async def test_where_runs_may_not_overlap_they_come_one_after_the_other_beside_t
         assert not overlapping(world, 29_000)
         later = [run for run in await world.runs(job_id) if not run.backfilled]
         assert len(later) == 4, "the schedule has gone on, and each of its times has its record"
+
+
+async def test_two_backfills_of_a_job_that_has_ended_take_turns_as_those_of_a_living_one() -> None:
+    """W13."""
+    async with Virtual() as world:
+        job_id = await hourly(world, overlap_policy="SKIP", max_runs=1)
+        await world.boot(redriving=True)
+        await world.wait(minutes=6)
+        assert (await world.job(job_id)).status is JobStatus.COMPLETED
+        world.targets.calls.clear()
+        world.targets.always = Takes(29_000)
+        both = [await begun(world, job_id), await begun(world, job_id)]
+        await world.wait(minutes=10)
+        done = [await standing(world, backfill_id) for backfill_id in both]
+        assert [one.state for one in done] == [RedriveState.DONE] * 2
+        assert sum(one.succeeded for one in done) == len(world.targets.calls) == 12
+        assert not overlapping(world, 29_000)
 
 
 async def test_where_runs_may_overlap_they_do() -> None:
@@ -239,6 +258,27 @@ async def test_the_rest_of_a_schedule_that_is_edited_meanwhile_is_left() -> None
         assert backfill.state is RedriveState.DONE
         assert 0 < backfill.redriven <= called + 1, "one may have been read before the edit"
         assert backfill.skipped == {"CHANGED": 60 - backfill.redriven}
+
+
+async def test_what_was_missed_under_the_schedule_before_runs_under_its_own_time_and_nothing_runs_by_the_new_one() -> (
+    None
+):
+    """W14: an edit does not make a past that never was."""
+    async with Virtual() as world:
+        job_id = await hourly(world, 10)
+        await world.boot(redriving=True)
+        await world.wait(minutes=5)
+        await world.ask("POST", f"/v1/jobs/{job_id}:skipNext", json={"count": 2})
+        await world.wait(minutes=50)
+        await world.ask("PATCH", f"/v1/jobs/{job_id}", json={"schedule": {"type": "INTERVAL", "every_seconds": 420}})
+        await world.wait(minutes=10)
+        world.targets.calls.clear()
+        span = {"from": "2026-06-01T12:00:01Z", "to": "2026-06-01T13:05:00Z"}
+        backfill = await standing(world, await begun(world, job_id, **span))
+        await world.wait(seconds=10)
+        backfill = await standing(world, backfill.redrive_id)
+        assert world.targets.times() == ["2026-06-01T12:10:00Z", "2026-06-01T12:20:00Z"]
+        assert (backfill.redriven, backfill.skipped) == (2, {"RAN_ALREADY": 4})
 
 
 async def test_what_somebody_asks_for_by_hand_at_that_very_moment_runs_once() -> None:

@@ -2,7 +2,8 @@
 
     the record of the occurrence is …                      it is …
     none; SKIPPED; CANCELLED before it was called          started: RETRY_WAIT, its next claim is attempt 1
-    SUCCEEDED, SUCCEEDED_AFTER_CANCEL; CANCELLED later     left: RAN_ALREADY
+    SUCCEEDED, SUCCEEDED_AFTER_CANCEL                      left: RAN_ALREADY
+    CANCELLED after it was called                          left: CANCELLED_ALREADY, somebody stopped it
     FAILED, UNKNOWN                                        left: FAILED_ALREADY, a redrive is for those
     RUNNING, RETRY_WAIT; held back by its job              left: UNDER_WAY
     older than records are kept                            left: TOO_OLD
@@ -17,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedkit.model.jobs import Delivery, Job, JobStatus
-from schedkit.model.keys import RETENTION_MS, job_key, run_key
+from schedkit.model.keys import RETENTION_MS, job_key, kept_until, run_key
 from schedkit.model.redrives import DEAD_STATUSES, Unfit
 from schedkit.model.runs import Run, RunStatus, listing, new_run, run_attributes, waiting_timer
 from schedkit.model.time import Instant
@@ -45,7 +46,9 @@ def unfit(run: Run | None, job: Job | None, at: Instant, now: Instant, restored_
         return Unfit.UNDER_WAY
     if run.status in DEAD_STATUSES:
         return Unfit.FAILED_ALREADY
-    return None if run.never_called else Unfit.RAN_ALREADY
+    if run.never_called:
+        return None
+    return Unfit.CANCELLED_ALREADY if run.status is RunStatus.CANCELLED else Unfit.RAN_ALREADY
 
 
 def candidate(job: Job, at: Instant, there: Run | None, now: Instant) -> Run:
@@ -79,15 +82,17 @@ def backfill_run(run: Run, shards: int, now: Instant, backfill_id: str) -> Write
     return Write(run_key(run.job_id, run.scheduled_for), "backfill", conditions, changes)
 
 
-def make_known(job: Job, at: Instant) -> Write:
+def make_known(job: Job, at: Instant, now: Instant) -> Write:
     """The schedule's overlap rule knows of the run, as it does of one that was asked for by hand (W13).
 
-    Only where the job has run nothing else since it was read, which the run might run beside.
+    Only where the job has run nothing else since it was read, which the run might run beside: of a job that has ended
+    that is what another backfill started. Such a job is kept as long as its runs may be called.
     """
+    kept = kept_until(now) if job.status.ended else {}
     conditions = (
         Equals("status", job.status.value),
         Equals("version", job.version),
         Equals("last_run", job.last_run),
         Equals("last_triggered", job.last_triggered),
     )
-    return Write(job_key(job.job_id), "know of backfill", conditions, {"last_triggered": at})
+    return Write(job_key(job.job_id), "know of backfill", conditions, {"last_triggered": at} | kept)

@@ -224,9 +224,9 @@ def release(redrive: Redrive, runs: Sequence[Run], jobs: Mapping[str, Job], shar
     begin = backfill_run if isinstance(redrive.filter, PastRange) else redrive_run
     writes = [_write(redrive, moved, "release", now)]
     writes += [begin(run, shards, now, redrive.redrive_id) for run in runs]
+    if one_by_one(redrive):
+        return [*writes, make_known(jobs[runs[0].job_id], runs[0].scheduled_for, now)]
     kept = [keep_job(jobs[job_id], now) for job_id in dict.fromkeys(run.job_id for run in runs)]
-    if one_by_one(redrive) and kept == [None]:
-        kept = [make_known(jobs[runs[0].job_id], runs[0].scheduled_for)]
     return writes + [write for write in kept if write is not None]
 
 

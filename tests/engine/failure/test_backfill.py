@@ -34,6 +34,10 @@ def given_up(outcome: AttemptOutcome, **fields: object) -> Run:
     return ended(RunStatus.CANCELLED, attempts=tried, reason="JOB_PAUSED", **fields)
 
 
+def stopped(outcome: AttemptOutcome) -> Run:
+    return replace(given_up(outcome), reason="CANCEL_REQUESTED", cancel_requested=True)
+
+
 @pytest.mark.parametrize(
     ("there", "why"),
     [
@@ -43,8 +47,11 @@ def given_up(outcome: AttemptOutcome, **fields: object) -> Run:
         (skipped("SKIPPED_BY_HAND"), None),
         (ended(RunStatus.CANCELLED, attempts=()), None),
         (given_up(AttemptOutcome.CANCELLED), None),
-        (given_up(AttemptOutcome.CANCELLED, cancel_requested=True), Unfit.RAN_ALREADY),
-        (given_up(AttemptOutcome.FAILED), Unfit.RAN_ALREADY),
+        (given_up(AttemptOutcome.CANCELLED, cancel_requested=True), None),
+        (stopped(AttemptOutcome.CANCELLED), Unfit.CANCELLED_ALREADY),
+        (stopped(AttemptOutcome.FAILED), Unfit.CANCELLED_ALREADY),
+        (given_up(AttemptOutcome.LEASE_EXPIRED), Unfit.CANCELLED_ALREADY),
+        (given_up(AttemptOutcome.FAILED), Unfit.CANCELLED_ALREADY),
         (ended(RunStatus.SUCCEEDED), Unfit.RAN_ALREADY),
         (ended(RunStatus.SUCCEEDED_AFTER_CANCEL), Unfit.RAN_ALREADY),
         (ended(RunStatus.FAILED), Unfit.FAILED_ALREADY),
@@ -160,11 +167,16 @@ def test_where_they_may_not_overlap_one_is_open_at_a_time_and_the_schedule_knows
     assert not writes[-1].holds(job_attributes(replace(single, version=9)))
 
 
-def test_a_job_that_has_ended_is_kept_for_its_backfilled_runs() -> None:
+@pytest.mark.parametrize(("alone", "arrow"), [(False, "keep for redrive"), (True, "know of backfill")])
+def test_a_job_that_has_ended_is_kept_for_its_backfilled_runs(alone: bool, arrow: str) -> None:
     over = job(status=JobStatus.COMPLETED, overlap=OverlapPolicy.SKIP)
     candidate = backfill.candidate(over, NOON, None, LATER)
-    writes = redriving.release(driven(replace(PAST, one_by_one=True)), [candidate], {"job_x": over}, SHARDS, LATER)
-    assert [write.arrow for write in writes] == ["release", "backfill", "keep for redrive"]
+    writes = redriving.release(driven(replace(PAST, one_by_one=alone)), [candidate], {"job_x": over}, SHARDS, LATER)
+    assert [write.arrow for write in writes] == ["release", "backfill", arrow]
+    assert writes[-1].changes["expires_at"] == LATER + RETENTION_MS
+    assert writes[-1].holds(job_attributes(over))
+    another_s = job_attributes(replace(over, last_triggered=minute(1)))
+    assert writes[-1].holds(another_s) is not alone, "what another backfill started is waited for"
 
 
 @pytest.mark.parametrize(("verdict", "counted"), [(Done(None, 200), "succeeded"), (Dead("no", "X", 400), "failed")])
