@@ -10,7 +10,8 @@ did it; "world" for what nobody did) and `kind`:
                    before has been called, and nothing stands open or overdue without a reason), calm_ms (what is due
                    later starts within this)
     api.invoke     call (a number), op, job (id, name or null), idempotency_key, body
-                   op: create edit pause resume cancel trigger cancel_run
+                   op: create edit pause resume cancel trigger cancel_run skip_next
+                       backfill backfill_pause backfill_resume backfill_stop
                        redrive retry_run resolve_run drop redrive_pause redrive_resume redrive_continue redrive_stop
     api.ok         call, status, job (its id), doc (the answer)       the caller heard that it was done
     api.fail       call, status, reason                               … that it was refused: nothing was changed

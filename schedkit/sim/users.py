@@ -29,8 +29,14 @@ LONGEST_AIM_MS: Final = 2 * MINUTE_MS
 REFUSED: Final = 500  # from here on a status does not say that nothing was done
 VERBS: Final = (
     *("pause", "resume", "trigger", "edit", "edit", "reschedule", "create", "create"),
-    *("cancel", "cancel_run", "look", "reuse"),
+    *("cancel", "cancel_run", "look", "reuse", "skip_next", "backfill"),
 )
+SKIPPED: Final = (1, 1, 1, 2, 5, 90)
+REGRETTED_SHARE: Final = 0.6  # skips of which somebody later wants to have run what was skipped after all
+BACKFILLED_MS: Final = 20 * MINUTE_MS  # … of the past, at most: that of a young job has times before it was made
+BACKFILLED_TWICE_SHARE: Final = 0.3
+CAPS: Final = (1, 2, 5, 20)
+BACKFILL_VERBS: Final = ("pause", "resume", "resume", "stop")
 
 
 class Users:
@@ -104,6 +110,13 @@ class Users:
                 await self.do("edit", "PATCH", path, job, {"description": str(chance.randrange(1_000))})
             case "reschedule":
                 await self.do("edit", "PATCH", path, job, {"schedule": self._maker.schedule(now)})
+            case "skip_next":
+                await self.do("skip_next", "POST", f"{path}:skipNext", job, {"count": chance.choice(SKIPPED)})
+                if chance.random() < REGRETTED_SHARE:
+                    await asyncio.sleep(chance.uniform(20, 240))
+                    await self._backfill(job)
+            case "backfill":
+                await self._backfill(job)
             case "look":
                 await self._look(("/v1/jobs", path, f"{path}/runs", f"{path}/next", "/v1/runs", "/v1/ops/snapshot"))
             case _:
@@ -133,6 +146,28 @@ class Users:
         if runs is not None and runs["items"]:
             run = runs["items"][0]["run_id"]
             await self.do("cancel_run", "POST", f"/v1/runs/{run}:cancel", job, {}, run=run)
+
+    async def _backfill(self, job: str) -> None:
+        """What did not run of the last minutes, now and then asked for twice; and a change of mind now and then."""
+        chance, now = self._chance, self._ground.now()
+        span = {"from": rfc3339(now - chance.randrange(SECOND_MS, BACKFILLED_MS)), "to": rfc3339(now)}
+        body = span | {"max_per_second": chance.choice(CAPS), "order": chance.choice(["oldest", "newest"])}
+        if chance.random() < BACKFILLED_TWICE_SHARE:
+            self.begin(self._backfill_once(job, body))
+        begun = await self._backfill_once(job, body)
+        if begun and chance.random() < 0.3:
+            for _ in range(2):
+                await asyncio.sleep(chance.uniform(1, 30))
+                verb = chance.choice(BACKFILL_VERBS)
+                await self.do(f"backfill_{verb}", "POST", f"/v1/backfills/{begun['backfill_id']}:{verb}", job)
+
+    async def _backfill_once(self, job: str, body: dict[str, Any]) -> dict[str, Any] | None:
+        key = self._chance.randbytes(8).hex()
+        for _ in range(2):  # the same once more: it may have been begun
+            begun = await self.do("backfill", "POST", f"/v1/jobs/{job}:backfill", job, body, key)
+            if begun is not None:
+                break
+        return begun
 
     async def _look(self, paths: Sequence[str]) -> None:
         await self.ask("GET", self._chance.choice(paths))

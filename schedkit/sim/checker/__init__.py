@@ -9,7 +9,7 @@ It shares nothing with the code that it judges: stored items are read as they ar
     ledger    I2 I30 W15         calls    I11 I12 C6 C7         failure   I7
     ends      I2 I13             verbs    I3 I4 I29             limits    I15 I17 I18 I19
     timers    W8                     jobs     I8 W14 names          leases    I9 I11
-    redrives  I19                accounts  W16
+    redrives  I19                accounts  W16              skips, backfills  W14
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final
 
 from schedkit.sim.checker import (
     accounts,
+    backfills,
     calls,
     ends,
     failure,
@@ -29,6 +30,7 @@ from schedkit.sim.checker import (
     limits,
     misfire,
     redrives,
+    skips,
     timers,
     verbs,
     when,
@@ -104,6 +106,15 @@ CHECKS: Final[tuple[Check, ...]] = (
     redrives.carried_out,
     accounts.accounted,
     accounts.remembered,
+    skips.stay_skipped,
+    skips.asked_for,
+    backfills.once,
+    backfills.as_asked,
+    backfills.one_by_one,
+    backfills.paced,
+    backfills.counted,
+    backfills.whole,
+    backfills.carried_out,
 )
 
 

@@ -95,6 +95,7 @@ class RunFacts:
     commits: list[Commit] = field(default_factory=list)
     claims: dict[int, Commit] = field(default_factory=dict)
     redrives: list[Commit] = field(default_factory=list)  # those of its writes that begin another series of attempts
+    backfills: list[Commit] = field(default_factory=list)  # … and those that have it run after all
     calls: list[Call] = field(default_factory=list)
     text: str = ""
 
@@ -138,6 +139,10 @@ class RunFacts:
                 break
             item = commit.after
         return item
+
+    def backfilled_by(self, order: int) -> bool:
+        """Somebody had it run after all before the event of this order."""
+        return any(began.order < order for began in self.backfills)
 
     def open_between(self, since: Instant, until: Instant) -> bool:
         """It had no final state at some time of these."""
@@ -265,6 +270,7 @@ class Facts:
         self.refusals: list[Refusal] = []
         self.bugs: list[tuple[Instant, str, str]] = []  # (when, by whom, what was raised)
         self.redrives: dict[str, list[Commit]] = {}  # by id: what was written to the redrive itself
+        self.backfills: dict[str, list[Commit]] = {}  # likewise
         self.events = 0
         self.asked: dict[int, Asked] = {}  # by the number of the request
         self.called: dict[int, Call] = {}  # by the number of the call

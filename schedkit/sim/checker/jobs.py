@@ -30,7 +30,11 @@ def finished_after_their_runs(facts: Facts) -> Iterator[Violation]:
             if after["status"] not in BY_THEMSELVES and not commit.arrow.startswith("finish"):
                 continue
             run = job.runs.get(before.get("last_run", -1))
-            if run is not None and not run.redrives and (status := _status_with(run, commit)) in OPEN:
+            if (
+                run is not None
+                and not (run.redrives or run.backfills)
+                and (status := _status_with(run, commit)) in OPEN
+            ):
                 text = f"{commit.arrow}: it is {after['status']}, and its last run {run.key} is {status}"
                 yield Violation("I8", "finished_over_open_run", commit.t, job.job_id, text)
 

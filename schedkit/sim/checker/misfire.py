@@ -103,6 +103,8 @@ def started_in_time(facts: Facts) -> Iterator[Violation]:
         if not run.claimed or not run.claims or None in limits or not limits:
             continue
         claim = run.claims[min(run.claims)]  # of a task, long after it came to be
+        if run.backfilled_by(claim.order):
+            continue
         assert claim.after is not None, "a claim writes the run"
         late_ms, limit = claim.after["attempts"][0]["started_at"] - run.scheduled_for, max(limits)
         if late_ms > limit:
@@ -139,7 +141,7 @@ def one_at_a_time(facts: Facts) -> Iterator[Violation]:
         runs = sorted((run for run in job.runs.values() if run.claimed), key=lambda run: run.commits[0].order)
         for before, run in pairwise(runs):
             start = run.commits[0]
-            if not before.redrives and not final(before.at(start.order)):
+            if not (before.redrives or before.backfills) and not final(before.at(start.order)):
                 text = f"claimed while {before.key} was open, which the policy of the job forbids"
                 yield Violation("W13", "overlapping_runs", start.t, run.key, text)
 

@@ -13,6 +13,7 @@ JOB_PREFIX: Final = "JOB#"
 RUN_PREFIX: Final = "RUN#"
 KEY_PREFIX: Final = "KEY#"
 REDRIVE_PREFIX: Final = "REDRIVE#"
+BACKFILL_PREFIX: Final = "BACKFILL#"
 DOWN: Final = frozenset({"kill", "crash", "stop"})
 STORE: Final = frozenset({"store", "disk"})  # what an outage of the store goes by
 
@@ -65,6 +66,8 @@ def _commit(facts: Facts, order: int, event: Event) -> None:
             facts.keys.setdefault((partition, sort), []).append(commit)
         elif partition.startswith(REDRIVE_PREFIX):
             facts.redrives.setdefault(sort, []).append(commit)
+        elif partition.startswith(BACKFILL_PREFIX):
+            facts.backfills.setdefault(sort, []).append(commit)
         return
     job_id = partition[len(JOB_PREFIX) :]
     job = facts.jobs.get(job_id)
@@ -81,6 +84,8 @@ def _commit(facts: Facts, order: int, event: Event) -> None:
     run.commits.append(commit)
     if commit.arrow.startswith("redrive"):
         run.redrives.append(commit)
+    elif commit.arrow == "backfill":
+        run.backfills.append(commit)
     if enters_running(commit) and after is not None:
         run.claims.setdefault(after.get("epoch", 0), commit)
 

@@ -90,7 +90,7 @@ def as_asked(facts: Facts) -> Iterator[Violation]:
             commits = facts.redrives.get(_redrive_id(commit))
             if commits is None:
                 continue
-            item: Any = _item_with(commits, commit) or {}
+            item: Any = item_with(commits, commit) or {}
             if item.get("state") not in DRIVEN:
                 yield _found("redriven_unasked", run, commit, f"its redrive was {item.get('state')}")
             if (commit.before or {}).get("status") == "UNKNOWN" and not item.get("include_unknown"):
@@ -100,7 +100,7 @@ def as_asked(facts: Facts) -> Iterator[Violation]:
                 yield _found("beyond_canary", run, commit, text)
 
 
-def _item_with(commits: list[Commit], released: Commit) -> Item | None:
+def item_with(commits: list[Commit], released: Commit) -> Item | None:
     """The redrive as it stood once this run was released: both are one decision, or ought to be."""
     item: Item | None = None
     for commit in commits:
@@ -128,14 +128,19 @@ def counted(facts: Facts) -> Iterator[Violation]:
 
 def carried_out(facts: Facts) -> Iterator[Violation]:
     """A redrive that is under way is written to again and again by the one who carries it out."""
-    for redrive_id, commits in facts.redrives.items():
+    for redrive_id, text in unattended(facts, facts.redrives):
+        yield Violation("I19", "redrive_stuck", facts.end_at, redrive_id, text)
+
+
+def unattended(facts: Facts, found: dict[str, list[Commit]]) -> Iterator[tuple[str, str]]:
+    """(id, what to say) of each that is under way and that nobody has written to for longer than a lease."""
+    for name, commits in found.items():
         last = commits[-1]
         if last.after is None or last.after.get("state") not in UNDER_WAY:
             continue
         since = max(last.t, facts.recovered) + LEASE_MS + CLOCK_MARGIN_MS + 2 * facts.skew_ms + facts.calm_ms
         if since < facts.end_at:
-            text = f"it is {last.after.get('state')}, and nobody has done anything for it since {last.t}"
-            yield Violation("I19", "redrive_stuck", facts.end_at, redrive_id, text)
+            yield name, f"it is {last.after.get('state')}, and nobody has done anything for it since {last.t}"
 
 
 def _redrive_id(commit: Commit) -> str:

@@ -133,8 +133,8 @@ def _moved_away(job: JobFacts, verb: Commit) -> Iterator[Violation]:
 def _run_cancelled(job: JobFacts, asked: Asked) -> Iterator[Violation]:
     run_id = asked.doc.get("run_id")
     for run, claim in _claims_between(job, asked.heard_order, None):
-        redriven = any(asked.heard_order < redrive.order < claim.order for redrive in run.redrives)
-        if run.key == run_id and not redriven:
+        wanted_again = any(asked.heard_order < began.order < claim.order for began in (*run.redrives, *run.backfills))
+        if run.key == run_id and not wanted_again:
             text = f"the cancel of this run acknowledged at {asked.heard_at}"
             yield from _called(run, claim, None, "called_after_cancel_run", text)
 

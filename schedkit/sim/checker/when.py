@@ -137,8 +137,8 @@ def first_calls(facts: Facts) -> Iterator[tuple[RunFacts, Call, Instant]]:
         if not run.claimed or not run.calls or run.first is None:
             continue
         call = run.calls[0]
-        if run.series_of(call.token):
-            continue  # it died before it was called (at most once), and a person had it called later
+        if run.series_of(call.token) or run.backfilled_by(call.order):
+            continue  # it died (at most once) or was given up before it was called, and a person had it called later
         due_at = run.first.get("due_at") or run.scheduled_for
         yield run, call, max(due_at, run.job.verb_before(call.t))
 

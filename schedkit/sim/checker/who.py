@@ -56,7 +56,7 @@ def legal_arrows(facts: Facts) -> Iterator[Violation]:
                 continue
             was = commit.before["status"] if commit.before is not None else None
             becomes = commit.after["status"]
-            if (was, becomes) not in JOB_ARROWS and not _only_kept(commit.before, commit.after):
+            if (was, becomes) not in JOB_ARROWS and not _only_kept(commit):
                 text = f"{commit.arrow} takes the job from {was or 'nothing'} to {becomes}"
                 yield Violation("I8", "illegal_job_arrow", commit.t, job.job_id, text)
 
@@ -96,11 +96,13 @@ def _rerouted(before: Item, after: Item) -> bool:
     return changed <= {"task_queue", "task_type", "target_id", "task_line", "timer_partition", "timer_at"}
 
 
-def _only_kept(before: Item | None, after: Item) -> bool:
-    """Nothing changed but how long it is kept."""
-    return before is not None and {name for name in {*before, *after} if before.get(name) != after.get(name)} <= (
-        KEPT_FOR_FINAL
-    )
+def _only_kept(commit: Commit) -> bool:
+    """Nothing changed but how long it is kept, and by a backfill what the overlap rule knows."""
+    before, after = commit.before, commit.after
+    if before is None or after is None:
+        return False
+    may_change = KEPT_FOR_FINAL | ({"last_triggered"} if commit.arrow == "know of backfill" else set())
+    return {name for name in {*before, *after} if before.get(name) != after.get(name)} <= may_change
 
 
 def attempts_once(facts: Facts) -> Iterator[Violation]:

@@ -202,6 +202,26 @@ class Story:
         self.commit(at_s, job, "JOB", "pass by", moved, batch=batch)
         self.commit(at_s, job, self.sort(due_s), "skip", item, batch=batch)
 
+    def skip_next(self, at_s: float, job: str, *, asked: bool = True, recorded: bool = True) -> float:
+        """An operator has the next occurrence skipped and is told so; returns when it is due, in seconds."""
+        was, call, batch = self.of_job(job), next(self._calls), next(self._batches)
+        due_s: float = (was["next_run_at"] - START) / SECOND_MS
+        if asked:
+            self.say(at_s, "user", "api.invoke", call=call, op="skip_next", job=job, idempotency_key=None, body={})
+        following = ms(due_s + EVERY_S)
+        moved = {"counted_from": ms(due_s), "next_run_at": following, "timer_at": following}
+        self.commit(at_s, job, "JOB", "skip next", moved | {"version": was["version"] + 1}, batch=batch)
+        item = {
+            "job_id": job, "scheduled_for": ms(due_s), "due_at": ms(due_s), "status": "SKIPPED", "epoch": 0,
+            "reason": "SKIPPED_BY_HAND", "created_at": ms(at_s), "attempt": 0, "attempts": [], "triggered": False,
+        }  # fmt: skip
+        if recorded:
+            self.commit(at_s, job, self.sort(due_s), "skip", item, batch=batch)
+        if asked:
+            doc = {"job_id": job, "skipped": [rfc3339(ms(due_s))]}
+            self.say(at_s, "user", "api.ok", call=call, status=200, job=job, doc=doc)
+        return due_s
+
     def start(self, at_s: float, job: str, due_s: float, node: str = "n1", **more: Any) -> int:
         """Claim, advance, call."""
         self.claim(at_s, job, due_s, node, **more)
@@ -236,6 +256,28 @@ class Story:
         first: Item = {"state": "RUNNING", "max_per_second": 1, "redriven": 0, "open": [], "canary": 0}
         known = ("REDRIVE#default", redrive_id) in self.items
         self.commit(at_s, "REDRIVE#default", redrive_id, arrow, {**({} if known else first), **changes}, **how)
+
+    def backfill(self, at_s: float, backfill_id: str = "bf_1", arrow: str = "plan redrive", **changes: Any) -> None:
+        """A write of a backfill itself; the first one begins it, of job_a from START to minute 5."""
+        how = {"batch": changes.pop("batch")} if "batch" in changes else {}
+        past = {"job_id": "job_a", "since": START, "until": ms(300), "one_by_one": False, "occurrences": 0}
+        first: Item = {"state": "RUNNING", "max_per_second": 1, "redriven": 0, "open": [], "filter": past}
+        known = ("BACKFILL#default", backfill_id) in self.items
+        self.commit(at_s, "BACKFILL#default", backfill_id, arrow, {**({} if known else first), **changes}, **how)
+
+    def backfilled(self, at_s: float, due_s: float, backfill_id: str = "bf_1", job: str = "job_a") -> None:
+        """An occurrence begins to run after all, in one decision with its backfill."""
+        was, batch = self.items.get(("JOB#" + job, self.sort(due_s)), {}), next(self._batches)
+        item = self.items["BACKFILL#default", backfill_id]
+        count, open_ = item["redriven"] + 1, [*item["open"], key_of(job, due_s)]
+        self.backfill(at_s, backfill_id, "release", batch=batch, redriven=count, open=open_)
+        begun = {
+            "job_id": job, "scheduled_for": ms(due_s), "due_at": ms(due_s), "status": "RETRY_WAIT", "attempt": 0,
+            "epoch": was.get("epoch", 0), "attempts": was.get("attempts", []), "created_at": ms(at_s),
+            "not_before": ms(at_s), "timer_at": ms(at_s), "redrive_id": backfill_id, "backfilled": True,
+            "triggered": False, "reason": None, "finished_at": None,
+        }  # fmt: skip
+        self.commit(at_s, job, self.sort(due_s), "backfill", begun, batch=batch)
 
     def triggered(self, at_s: float, job: str) -> None:
         """A run asked for by hand, waiting to be claimed."""

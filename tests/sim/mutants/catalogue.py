@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.sim.mutants.backfill import BACKFILLS
 from tests.sim.mutants.failure import FAILURE
 from tests.sim.mutants.mutant import Mutant
 from tests.sim.mutants.redrive import REDRIVES
@@ -11,4 +12,4 @@ from tests.sim.mutants.when import WHEN
 from tests.sim.mutants.who import WHO
 from tests.sim.mutants.work import WORK
 
-MUTANTS: Final[tuple[Mutant, ...]] = (*WHO, *WHEN, *FAILURE, *WORK, *REDRIVES)
+MUTANTS: Final[tuple[Mutant, ...]] = (*WHO, *WHEN, *FAILURE, *WORK, *REDRIVES, *BACKFILLS)
