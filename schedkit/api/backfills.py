@@ -159,7 +159,7 @@ async def _planned(world: World, job: Job, past: PastRange, max_per_second: int,
     runs: dict[Instant, Run] = {}
     if past.since < past.until:
         by_schedule = await due_between(world, job, past.since, past.until, "to")
-        runs = await runs_between(world, job, past.since, past.until)
+        runs = await runs_between(world, job, past.since, past.until, "to")
     due = ledger.was_due(job, by_schedule, runs.values())
     starts, left = Counter[str](), Counter[str]()
     for at in due:

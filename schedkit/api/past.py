@@ -14,6 +14,7 @@ from schedkit.model.time import Instant, rfc3339
 from schedkit.ports import World
 
 MOST_OCCURRENCES: Final = MAX_BACKFILLED  # of one answer: a day of every nine seconds, a week of every minute
+MOST_RUNS: Final = 2 * MOST_OCCURRENCES  # … and as many again that the schedule did not ask for
 STEP: Final = 50  # occurrences computed, or runs read, between two turns of everybody else
 
 
@@ -33,21 +34,30 @@ async def due_between(world: World, job: Job, since: Instant, until: Instant, en
     for at in between(job.schedule, since, until):
         found.append(at)
         if len(found) > MOST_OCCURRENCES:
-            raise InvalidInput(
-                Reason.INVALID_ARGUMENT,
-                f"{job.name or job.job_id} has more than {MOST_OCCURRENCES:,} occurrences between {rfc3339(since)} "
-                f"and {rfc3339(until)}",
-                field=end,
-                why="each of them is looked at, and others wait for answers too",
-                fix=(f"end at {rfc3339(at)}, and ask for the rest from there on",),
-            )
+            raise _too_many(job, f"{MOST_OCCURRENCES:,} occurrences", (since, until), at, end)
         if len(found) % STEP == 0:
             await world.clock.sleep(0)
     return found
 
 
-async def runs_between(world: World, job: Job, since: Instant, until: Instant) -> dict[Instant, Run]:
-    """Every run of the job in the range, by its time; no other one is read, but those of the last page."""
+def _too_many(job: Job, what: str, between: tuple[Instant, Instant], at: Instant, end: str) -> InvalidInput:
+    since, until = map(rfc3339, between)
+    return InvalidInput(
+        Reason.INVALID_ARGUMENT,
+        f"{job.name or job.job_id} has more than {what} between {since} and {until}",
+        field=end,
+        why="each of them is looked at, and others wait for answers too",
+        fix=(f"end at {rfc3339(at)}, and ask for the rest from there on",),
+    )
+
+
+async def runs_between(
+    world: World, job: Job, since: Instant, until: Instant, end: str = "until"
+) -> dict[Instant, Run]:
+    """Every run of the job in the range, by its time; no other one is read, but those of the last page.
+
+    Raises InvalidInput where they are too many.
+    """
     first = run_key(job.job_id, since)
     found: dict[Instant, Run] = {}
     cursor: str | None = None
@@ -57,6 +67,8 @@ async def runs_between(world: World, job: Job, since: Instant, until: Instant) -
             if item["scheduled_for"] >= until:
                 return found
             found[item["scheduled_for"]] = run_of(item)
+        if len(found) > MOST_RUNS:
+            raise _too_many(job, f"{MOST_RUNS:,} runs", (since, until), max(found), end)
         cursor = page.cursor
         if cursor is None:
             return found

@@ -158,9 +158,10 @@ class PastOccurrences:
             page = await self._world.store.page(
                 job_key(job.job_id).partition, prefix=RUN_PREFIX, limit=PAGE, cursor=cursor
             )
-            found += [run for _, item in page.items if since <= (run := run_of(item)).scheduled_for < until]
+            runs = [run_of(item) for _, item in page.items]
+            found += [run for run in runs if since <= run.scheduled_for < until]
             cursor = page.cursor
-            if cursor is None:
+            if cursor is None or runs[-1].scheduled_for >= until:
                 break
         return found
 

@@ -197,6 +197,21 @@ async def test_a_ledger_of_too_many_occurrences_is_refused_and_says_how_far_one_
     assert found["expected"] == 10_000
 
 
+async def test_a_ledger_of_too_many_records_is_refused_and_says_how_far_one_reaches(
+    running: Virtual, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as there are may have been run by a schedule that is another one by now."""
+    monkeypatch.setattr("schedkit.api.past.MOST_RUNS", 60)
+    made = await running.create({"type": "INTERVAL", "every_seconds": 1})
+    path = f"/v1/jobs/{made['job_id']}"
+    await running.wait(minutes=3)
+    await running.ask("PATCH", path, json={"schedule": DAILY})
+    problem = refused(await running.api.get(path + "/ledger"), 400, "INVALID_ARGUMENT", "until")
+    assert problem["fix"] == ["end at 2026-06-01T12:01:40Z, and ask for the rest from there on"]
+    found = await ledger(running, made["job_id"], since="2026-06-01T12:00:00Z", until="2026-06-01T12:01:00Z")
+    assert (found["expected"], found["ran"]) == (59, 59)
+
+
 @pytest.mark.parametrize(
     ("asked", "field"),
     [
