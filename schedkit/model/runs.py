@@ -36,7 +36,7 @@ from schedkit.model.writes import Item
 MAX_KEPT_ATTEMPTS: Final = 120  # 100 attempts at most, plus reclaims; the oldest go first
 MAX_RESULT_BYTES: Final = 4 * 1_024
 MAX_PROGRESS_BYTES: Final = 4 * 1_024
-CANCEL_REQUESTED: Final = "CANCEL_REQUESTED"  # why a run is CANCELLED that was at work when it was asked to stop
+REASON_CANCEL_REQUESTED: Final = "CANCEL_REQUESTED"  # why a run is CANCELLED that was at work when it was asked to stop
 RECLAIM_MARGIN_MS: Final = 5 * SECOND_MS  # a lease has ended when it ended this long ago: 5 x the offset we alarm at
 
 
@@ -113,6 +113,7 @@ class Run:
     finished_at: Instant | None = None
     series: int = 1  # of attempts: each redrive begins another, and counts its attempts from 1
     redrive_id: str | None = None  # of the redrive or backfill that began this series; None where none, or for one run
+    backfill_id: str | None = None  # of the backfill that had it run, whoever began a series of it later
     dropped_at: Instant | None = None  # a person gave it up: it is among the dead letters no more
     resolved_at: Instant | None = None  # it was UNKNOWN, and a person said what had happened
     note: str | None = None  # what that person wrote beside it
@@ -129,7 +130,7 @@ class Run:
         One that was stopped on request had been called, or was in a worker's hands.
         """
         given_up = {attempt.outcome for attempt in self.attempts} <= {AttemptOutcome.CANCELLED}
-        cancelled = self.status is RunStatus.CANCELLED and given_up and self.reason != CANCEL_REQUESTED
+        cancelled = self.status is RunStatus.CANCELLED and given_up and self.reason != REASON_CANCEL_REQUESTED
         return cancelled or self.status is RunStatus.SKIPPED
 
 

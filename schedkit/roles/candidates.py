@@ -121,7 +121,7 @@ class PastOccurrences:
         """By its record and its job as they are now; where runs may not overlap, after what its job runs now."""
         world, at = self._world, run.scheduled_for
         job, there = await _job(world, run.job_id), await _run(world, run.job_id, at)
-        if there is not None and there.redrive_id == self._backfill_id:
+        if there is not None and there.backfill_id == self._backfill_id:
             return None
         if job is not None and job.known_since != self._wanted.known_since:
             return Unfit.CHANGED

@@ -28,7 +28,7 @@ from schedkit.errors import Conflict, Reason, StoreUnavailable
 from schedkit.model.access import Caller
 from schedkit.model.jobs import Job
 from schedkit.model.keys import TimerKind, pulse_key, run_id, run_key, task_queue_line
-from schedkit.model.runs import CANCEL_REQUESTED, Run, RunStatus, run_of
+from schedkit.model.runs import REASON_CANCEL_REQUESTED, Run, RunStatus, run_of
 from schedkit.model.tasks import Ask, Ending, Failed, Stopped, Succeeded, Task, WorkerSeen
 from schedkit.model.time import HOUR_MS, SECOND_MS, Instant
 from schedkit.model.timers import Timer
@@ -251,7 +251,7 @@ class Workers:
                         why="a run ends CANCELLED only where its cancellation was asked for",
                         fix=("complete it as FAILED, or release it for another worker",),
                     )
-                return cancelling.cancel_claimed(run, CANCEL_REQUESTED, now)
+                return cancelling.cancel_claimed(run, REASON_CANCEL_REQUESTED, now)
             verdict = judge_report(
                 ending, attempt=run.attempt, policy=job.retry, delivery=job.delivery, now=now, draw=draw
             )

@@ -36,6 +36,7 @@ REGRETTED_SHARE: Final = 0.6  # skips of which somebody later wants to have run 
 BACKFILLED_MS: Final = 20 * MINUTE_MS  # … of the past, at most: that of a young job has times before it was made
 BACKFILLED_TWICE_SHARE: Final = 0.3
 CAPS: Final = (1, 2, 5, 20)
+ORDERS: Final = ("oldest", "newest")
 BACKFILL_VERBS: Final = ("pause", "resume", "resume", "stop")
 
 
@@ -151,9 +152,9 @@ class Users:
         """What did not run of the last minutes, now and then asked for twice; and a change of mind now and then."""
         chance, now = self._chance, self._ground.now()
         span = {"from": rfc3339(now - chance.randrange(SECOND_MS, BACKFILLED_MS)), "to": rfc3339(now)}
-        body = span | {"max_per_second": chance.choice(CAPS), "order": chance.choice(["oldest", "newest"])}
+        body = span | {"max_per_second": chance.choice(CAPS), "order": chance.choice(ORDERS)}
         if chance.random() < BACKFILLED_TWICE_SHARE:
-            self.begin(self._backfill_once(job, body))
+            self.begin(self._backfill_once(job, body | {"order": chance.choice(ORDERS)}))
         begun = await self._backfill_once(job, body)
         if begun and chance.random() < 0.3:
             for _ in range(2):

@@ -53,7 +53,9 @@ def test_every_reason_value_and_trap_has_an_entry_and_none_is_left_over() -> Non
     def texts(place: str, pattern: str) -> set[str]:
         return {found for path in SOURCE.glob(place) for found in re.findall(pattern, path.read_text(encoding="utf-8"))}
 
-    reasons = texts("engine/**/*.py", r'REASON_\w+: Final = "(\w+)"') | texts("engine/who/*.py", r'reason="([A-Z_]+)"')
+    named = r'REASON_\w+: Final = "(\w+)"'
+    reasons = texts("engine/**/*.py", named) | texts("model/*.py", named)
+    reasons |= texts("engine/who/*.py", r'reason="([A-Z_]+)"')
     assert of_kind("run reason") == {*reasons, AttemptOutcome.LEASE_EXPIRED, AttemptOutcome.RELEASED} - set(RunStatus)
     assert of_kind("cron trap") == texts("engine/when/explain.py", r'Trap\(\s*"(\w+)"')
     policies = (MisfirePolicy, OverlapPolicy, Delivery, GapPolicy, RepeatPolicy)

@@ -89,6 +89,24 @@ async def test_what_ran_never_runs_again_and_what_failed_is_left_to_a_redrive() 
         assert (await standing(world, again)).redriven == 0
 
 
+async def test_what_it_started_counts_once_though_it_failed_and_a_redrive_had_it_run_before_a_new_holder_came() -> None:
+    """W14: occurrences = started + left."""
+    async with Virtual() as world:
+        job_id = await hourly(world)
+        first = await world.boot(redriving=True)
+        world.targets.script = [Answered(400)]
+        backfill_id = await begun(world, job_id, max_per_second=1)
+        await world.wait(seconds=5)
+        first.kill()
+        await world.boot()
+        await world.ask("POST", f"/v1/runs/{job_id}:{SINCE}:retry")
+        await world.wait(seconds=5)
+        await world.boot(alone=False, redriving=True)
+        await world.wait(seconds=100)
+        backfill = await standing(world, backfill_id)
+        assert (backfill.state, backfill.redriven, backfill.skipped) == (RedriveState.DONE, 12, {})
+
+
 async def test_two_backfills_of_the_same_hour_share_it() -> None:
     async with Virtual() as world:
         job_id = await hourly(world)

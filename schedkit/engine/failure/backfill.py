@@ -74,6 +74,7 @@ def backfill_run(run: Run, shards: int, now: Instant, backfill_id: str) -> Write
         attempt=0,
         not_before=now,
         redrive_id=backfill_id,
+        backfill_id=backfill_id,
         backfilled=True,
         reason=None,
         finished_at=None,

@@ -24,8 +24,8 @@ from schedkit.model.calls import Dead, Done, RetryAt, Unknown, Verdict
 from schedkit.model.jobs import HttpTarget, Job, TaskTarget
 from schedkit.model.keys import TimerKind, dead_listing, kept_until, run_key, sortable, timer_partition
 from schedkit.model.runs import (
-    CANCEL_REQUESTED,
     MAX_KEPT_ATTEMPTS,
+    REASON_CANCEL_REQUESTED,
     RECLAIM_MARGIN_MS,
     Attempt,
     AttemptOutcome,
@@ -230,7 +230,7 @@ def _settled(
             return replace(closed, status=status, result=result), ended_for_good
         case RetryAt(_, error, http_status) | Dead(error, _, http_status) if run.cancel_requested:
             closed = ended(over, AttemptOutcome.FAILED, now, called_at, http_status, error)
-            return replace(closed, status=RunStatus.CANCELLED, reason=CANCEL_REQUESTED), ended_for_good
+            return replace(closed, status=RunStatus.CANCELLED, reason=REASON_CANCEL_REQUESTED), ended_for_good
         case RetryAt(at, error, http_status):
             closed = ended(free, AttemptOutcome.FAILED, now, called_at, http_status, error)
             again = replace(
