@@ -82,23 +82,21 @@ async def list_runs_of(
 
 
 async def recent_runs(world: World, job: Job) -> list[RecentRunOut]:
-    """The job's newest runs, whose first one is its last run wherever one is spoken of."""
-    return [recent_run_out(run) for run in await newest_runs(world, job, RECENT_RUNS)]
+    """The job's newest runs, whose first one is its last run wherever one is spoken of.
 
-
-async def newest_runs(world: World, job: Job, count: int) -> list[Run]:
-    """The newest runs of a job, `count` at most. What was skipped ahead of its time is none before that has come."""
+    What was skipped ahead of its time is none before that has come.
+    """
     found: list[Run] = []
-    now, cursor, limit = world.clock.now(), None, count
+    now, cursor, limit = world.clock.now(), None, RECENT_RUNS
     while True:
         page = await world.store.page(
             job_key(job.job_id).partition, prefix=RUN_PREFIX, limit=limit, cursor=cursor, newest_first=True
         )
         runs = [run_of(item) for _, item in page.items]
         found += [run for run in runs if run.scheduled_for <= now or run.status is not RunStatus.SKIPPED]
-        cursor, limit = page.cursor, max(count, MANY_AHEAD)
-        if cursor is None or len(found) >= count:
-            return found[:count]
+        cursor, limit = page.cursor, MANY_AHEAD
+        if cursor is None or len(found) >= RECENT_RUNS:
+            return [recent_run_out(run) for run in found[:RECENT_RUNS]]
         await world.clock.sleep(0)
 
 

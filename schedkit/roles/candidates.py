@@ -153,13 +153,13 @@ class PastOccurrences:
         since, until = ledger.only_recorded(job)
         since, until = max(since, self._wanted.since), min(until, self._wanted.until)
         found: list[Run] = []
-        cursor: str | None = None
+        first, cursor = run_key(job.job_id, since), None
         while since < until:
             page = await self._world.store.page(
-                job_key(job.job_id).partition, prefix=RUN_PREFIX, limit=PAGE, cursor=cursor
+                first.partition, prefix=RUN_PREFIX, since=first.sort, limit=PAGE, cursor=cursor
             )
             runs = [run_of(item) for _, item in page.items]
-            found += [run for run in runs if since <= run.scheduled_for < until]
+            found += [run for run in runs if run.scheduled_for < until]
             cursor = page.cursor
             if cursor is None or runs[-1].scheduled_for >= until:
                 break
