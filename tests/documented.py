@@ -27,6 +27,12 @@ def documented_client(app: FastAPI) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8700", event_hooks=hooks)
 
 
+def app_of(client: httpx.AsyncClient) -> FastAPI:
+    """The app behind it."""
+    app: FastAPI = client._transport.app  # type: ignore[attr-defined]
+    return app
+
+
 class Documented:
     """Hears the answers of an app: a response hook of httpx."""
 
@@ -42,7 +48,7 @@ class Documented:
         if route is None or answer.status_code == 500 or _is_no_call(answer):
             return
         where = f"{answer.request.method} {route.path_format} {answer.status_code}"
-        document = _document(self._app)
+        document = document_of(self._app)
         described = document["paths"][route.path_format][answer.request.method.lower()]
         assert str(answer.status_code) in described["responses"], f"{where} is not in the OpenAPI document"
         response = described["responses"][str(answer.status_code)]
@@ -69,7 +75,8 @@ def _is_no_call(answer: httpx.Response) -> bool:
 _known: dict[Auth, dict[str, Any]] = {}  # the document of each kind of app: it is the same in every test
 
 
-def _document(app: FastAPI) -> Any:
+def document_of(app: FastAPI) -> Any:
+    """What the app says of itself, made once."""
     auth = app.state.access.auth
     if auth not in _known:
         _known[auth] = openapi(app, app.state.routes, auth)

@@ -57,13 +57,15 @@ async def job_ledger(world: WorldDep, caller: CallerDep, ref: str, since: When =
         "unaccounted_times": [rfc3339(at) for at in found.unaccounted[:MOST_NAMED]],
         "beside": found.beside,
         "balanced": not found.unaccounted,
-        "notes": [*_known(asked, known, now), *_stopped(job, found.cancelled)],
+        "notes": [*_known(job, asked, now), *_stopped(job, found.cancelled)],
     }
 
 
-def _known(asked: Instant, known: Instant, now: Instant) -> list[str]:
-    notes = []
-    if known > max(asked, now - RETENTION_MS):
+def _known(job: Job, asked: Instant, now: Instant) -> list[str]:
+    notes, (made, known), begin = [], ledger.only_recorded(job), max(asked, now - RETENTION_MS)
+    if made > begin:
+        notes.append(f"made at {rfc3339(job.created_at)}: its schedule asked for nothing before")
+    if known > max(made, begin):
         notes.append(
             f"of what was due before {rfc3339(known)} only what has a record is counted: "
             "its schedule, and its zone data, have been as they are since then"

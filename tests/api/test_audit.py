@@ -14,8 +14,9 @@ from schedkit.model.keys import audit_key
 from schedkit.model.time import parse_rfc3339
 from schedkit.model.writes import Write
 from tests.api.asking import body, post, refused
-from tests.api.keyed import keyed
+from tests.api.keyed import Keyed, keyed
 from tests.api.test_access import ROUTES, called
+from tests.documented import app_of, document_of
 from tests.worlds import Virtual
 
 # Calls that are no GET and leave no record: one that only computes, and what workers do, which their runs remember.
@@ -38,6 +39,13 @@ def checked(documents: list[dict[str, Any]]) -> tuple[Check, list[str]]:
     return check, [problem for problem in found if problem is not None]
 
 
+def described(there: Keyed, route: str) -> dict[str, Any]:
+    """What the document says of a route."""
+    method, path = route.split(" ")
+    operation: dict[str, Any] = document_of(app_of(there.world.api))["paths"][path][method.lower()]
+    return operation
+
+
 async def log_of(world: Virtual) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = (await world.ask("GET", "/v1/audit", params={"limit": 500}))["items"]
     return items
@@ -46,14 +54,13 @@ async def log_of(world: Virtual) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("route", RECORDED)
 async def test_a_call_that_changes_something_is_one_record(route: str) -> None:
     async with keyed() as there:
-        operation = (await there.world.api.get("/openapi.json")).json()["paths"][route.split(" ")[1]]
         before = await there.records()
         answer = await called(there, route, "admin")
         assert answer.is_success, answer.text
         fresh = (await there.records())[: -len(before)]
         assert len(fresh) == 1
         record = fresh[0]
-        assert record["action"] == operation[route.split(" ")[0].lower()]["x-audit"]
+        assert record["action"] == described(there, route)["x-audit"]
         assert (record["tenant_id"], record["team_id"], record["key_id"]) == ("acme", "platform", there.ids["admin"])
         assert record["request_id"] == answer.headers["x-request-id"]
         assert record["address"] == "127.0.0.1"
