@@ -261,10 +261,14 @@ class TriggerBody(Body):
 
 
 class SkipBody(Body):
-    """How many of the next occurrences do not run; `first` is the next one as you know it, and no other is skipped."""
+    """How many of the next occurrences do not run; `first` is the next one as you know it, and no other is skipped.
+
+    With `dry_run` only say which.
+    """
 
     count: Annotated[int, Field(strict=True, ge=1, le=MAX_SKIPPED), WHOLE] = 1
     first: Time | None = None
+    dry_run: Annotated[bool, Field(strict=True)] = False
 
 
 class KeyCreate(Body):

@@ -41,17 +41,17 @@ from schedkit.engine.who import cancel as cancelling
 from schedkit.errors import Conflict, InvalidInput, Reason, SchedkitError
 from schedkit.model.access import Role
 from schedkit.model.jobs import Job, JobStatus, job_of, target_id_of, task_queue_of
-from schedkit.model.keys import Index, TimerKind, job_key, jobs_listing, run_id, run_key, timer_partition
-from schedkit.model.runs import Run, RunStatus, run_of
+from schedkit.model.keys import RUN_PREFIX, Index, TimerKind, job_key, jobs_listing, run_id, run_key, timer_partition
+from schedkit.model.runs import RunStatus, run_of
 from schedkit.model.schedules import Once
 from schedkit.model.time import MAX_INSTANT
 from schedkit.model.timers import Timer
-from schedkit.model.writes import Applied, Item, Refused
+from schedkit.model.writes import Applied, Item, Key, Refused
 from schedkit.ports import Page, World
 
 BATCH_STEP: Final = 25
 OPEN_STEP: Final = 500  # timers read between two turns of everybody else
-OPEN: Final = (TimerKind.RETRY, TimerKind.TASK, TimerKind.LEASE, TimerKind.HELD)  # a run has one of them until it ends
+OPEN: Final = (TimerKind.LEASE, TimerKind.HELD, TimerKind.RETRY, TimerKind.TASK)  # a run has one of them until it ends
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=Guarded)
 batch_router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Guarded)
@@ -339,24 +339,34 @@ async def _cancel_open_runs(world: World, job: Job, running_too: bool) -> None:
 
     One that begins meanwhile finds its job cancelled, and is not called.
     """
-    async for run in _open_runs(world, job):
-        if run.status is RunStatus.RETRY_WAIT:
-            await world.commit(cancelling.cancel_waiting(run, cancelling.REASON_JOB_CANCELLED, world.clock.now()))
-        elif run.status is RunStatus.RUNNING and running_too:
-            await world.commit(cancelling.request_cancel(run))
+
+    async def cancel(key: Key) -> None:
+        while (item := await world.store.get(key)) is not None:
+            run = run_of(item)
+            if run.status is RunStatus.RETRY_WAIT:
+                write = cancelling.cancel_waiting(run, cancelling.REASON_JOB_CANCELLED, world.clock.now())
+            elif run.status is RunStatus.RUNNING and running_too and not run.cancel_requested:
+                write = cancelling.request_cancel(run)
+            else:
+                return
+            if isinstance(await world.commit(write), Applied):
+                return
+
+    async for keys in _open_runs(world, job):
+        await asyncio.gather(*map(cancel, keys))
 
 
-async def _open_runs(world: World, job: Job) -> AsyncIterator[Run]:
-    """All runs of the job that are not over, found by their timers: among however many that have ended."""
+async def _open_runs(world: World, job: Job) -> AsyncIterator[list[Key]]:
+    """All runs of the job that are not over: its newest ones, and where it has more those that have a timer."""
     mine = job_key(job.job_id).partition
-    for kind in OPEN:
+    newest = await world.store.page(mine, prefix=RUN_PREFIX, limit=OPEN_STEP, newest_first=True)
+    yield [key for key, item in newest.items if not run_of(item).status.final]
+    for kind in OPEN if newest.cursor is not None else ():
         waiting = timer_partition(kind, job.job_id, world.shards)
         last: Timer | None = None
         while page := await world.store.timers(waiting, until=MAX_INSTANT, limit=OPEN_STEP, after=last):
             last = page[-1]
-            for timer in page:
-                if timer.key.partition == mine and (item := await world.store.get(timer.key)) is not None:
-                    yield run_of(item)
+            yield [timer.key for timer in page if timer.key.partition == mine]
             await world.clock.sleep(0)
 
 

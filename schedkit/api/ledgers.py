@@ -64,7 +64,7 @@ async def job_ledger(world: WorldDep, caller: CallerDep, ref: str, since: When =
 def _known(job: Job, asked: Instant, now: Instant) -> list[str]:
     notes, (made, known), begin = [], ledger.only_recorded(job), max(asked, now - RETENTION_MS)
     if made > begin:
-        notes.append(f"made at {rfc3339(job.created_at)}: its schedule asked for nothing before")
+        notes.append(f"made at {rfc3339(job.created_at)}: before that only what was backfilled is counted")
     if known > max(made, begin):
         notes.append(
             f"of what was due before {rfc3339(known)} only what has a record is counted: "

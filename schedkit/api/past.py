@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schedkit.engine.when.occurrences import between
+from schedkit.engine.when import ledger
 from schedkit.errors import InvalidInput, Reason
 from schedkit.model.jobs import Job
 from schedkit.model.keys import RUN_PREFIX, run_key
@@ -29,9 +29,9 @@ def require_range(since: Instant, until: Instant, begin: str = "since", end: str
 
 
 async def due_between(world: World, job: Job, since: Instant, until: Instant, end: str = "until") -> list[Instant]:
-    """The occurrences of the job's schedule in the range, oldest first. Raises InvalidInput where they are too many."""
+    """What the job's schedule asked for in the range, oldest first. Raises InvalidInput where they are too many."""
     found: list[Instant] = []
-    for at in between(job.schedule, since, until):
+    for at in ledger.by_schedule(job, since, until):
         found.append(at)
         if len(found) > MOST_OCCURRENCES:
             raise _too_many(job, f"{MOST_OCCURRENCES:,} occurrences", (since, until), at, end)

@@ -13,7 +13,7 @@ from schedkit.model.redrives import Order, RedriveState
 
 @exact
 class SkippedOut(JobOut):
-    """The job as it goes on, and the times that were skipped."""
+    """The job as it goes on, and the times that were skipped; or as it would, and those that would be."""
 
     skipped: list[Time]
 

@@ -19,7 +19,7 @@ from schedkit.engine.when.window import dispatch_at
 from schedkit.engine.who import claim as claiming
 from schedkit.errors import Conflict, Reason
 from schedkit.model.access import Role
-from schedkit.model.jobs import Job, job_of
+from schedkit.model.jobs import Job, job_attributes, job_of
 from schedkit.model.keys import run_id, run_key
 from schedkit.model.runs import RunStatus, run_of
 from schedkit.model.time import Instant, rfc3339
@@ -40,6 +40,8 @@ async def skip_next(
 ) -> SkippedOut:
     """The job as it goes on, and `skipped`: the times that were. Said again it skips those that come then.
 
+    With `dry_run` as it would go on, and those that would be.
+
     With `first`, only if that is the occurrence that comes next: the schedule goes on without changing `version`.
     """
     first = instant_in(body.first, "first")
@@ -49,10 +51,13 @@ async def skip_next(
         move, skipped = operate.skip_next(job, body.count, world.shards, now)
         if first is not None and skipped[0] != first:
             raise await _another(world, job, first, skipped[0])
+        shown = [rfc3339(at) for at in skipped]
+        if body.dry_run:
+            after = job_of(move.result(job_attributes(job)))
+            return {**job_out(after, world.registered), "skipped": shown}
         records = [claiming.skip(job, at, dispatch_at(job, at), operate.SKIPPED_BY_HAND, now) for at in skipped]
         match await world.commit(move, *records):
             case Applied(items):
-                shown = [rfc3339(at) for at in skipped]
                 return {**job_out(job_of(items[0]), world.registered), "skipped": shown}
             case Refused(index=0, current=current) if current is not None:
                 fresh = job_of(current)

@@ -130,12 +130,7 @@ def skip_next(
         return me.occurrences.skip_next(name, count=number, first=first, version=_version(found))
 
     def look(name: str) -> Doc:
-        found = me.client.get_job(name)
-        held = found.get("held_run_at") if found["status"] == "SCHEDULED" else None  # waits for the run before it
-        coming = me.client.job_next(name, count=number + 1)["occurrences"]
-        due = [*([held] if held else []), *(occurrence["scheduled_for"] for occurrence in coming)]
-        following = due[number] if len(due) > number else None
-        return {**found, "skipped": due[:number], "next_run_at": following}
+        return me.occurrences.skip_next(name, count=number, dry_run=True)
 
     page = jobpages.skipped_page
     deed = Deed("skip-next", "skip", "skipped", ("SCHEDULED",), act, page, look=look)

@@ -27,14 +27,22 @@ class Occurrences:
 
     client: Client
 
-    def skip_next(self, job: str, *, count: int = 1, first: str | None = None, version: int | None = None) -> Doc:
+    def skip_next(
+        self,
+        job: str,
+        *,
+        count: int = 1,
+        first: str | None = None,
+        version: int | None = None,
+        dry_run: bool = False,
+    ) -> Doc:
         """The next ones do not run: the job, with their times as `skipped`. Never repeated by itself.
 
         With `version`, only if nobody changed the job since, and with `first`, only if the one of that time is still
-        the next one (Conflict otherwise).
+        the next one (Conflict otherwise). `dry_run`: the job as it would go on, and nothing is changed.
         """
-        path, body = f"{job_path(job)}:skipNext", {"count": count} | given(first=first)
-        return self._doc("POST", path, body=body, headers=matching(version), repeatable=False)
+        path, body = f"{job_path(job)}:skipNext", {"count": count, "dry_run": dry_run} | given(first=first)
+        return self._doc("POST", path, body=body, headers=matching(version), repeatable=dry_run)
 
     def ledger(self, job: str, *, since: str | None = None, until: str | None = None) -> Doc:
         """What was expected of since <= time < until, and what became of each: sums, by default of the last day."""

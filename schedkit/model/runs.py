@@ -130,8 +130,8 @@ class Run:
         One that was stopped on request had been called, or was in a worker's hands.
         """
         given_up = {attempt.outcome for attempt in self.attempts} <= {AttemptOutcome.CANCELLED}
-        cancelled = self.status is RunStatus.CANCELLED and given_up and self.reason != REASON_CANCEL_REQUESTED
-        return cancelled or self.status is RunStatus.SKIPPED
+        stopped = self.reason == REASON_CANCEL_REQUESTED or (self.cancel_requested and self.task_queue is not None)
+        return self.status is RunStatus.SKIPPED or (self.status is RunStatus.CANCELLED and given_up and not stopped)
 
 
 def new_run(job: Job, scheduled_for: Instant, due_at: Instant, status: RunStatus, now: Instant) -> Run:

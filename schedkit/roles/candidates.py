@@ -15,7 +15,6 @@ from typing import Final, Protocol
 from schedkit.engine.failure import backfill
 from schedkit.engine.failure import redrive as redriving
 from schedkit.engine.when import ledger
-from schedkit.engine.when.occurrences import between
 from schedkit.model.jobs import Job, job_of
 from schedkit.model.keys import RUN_PREFIX, Index, dead_listing, job_key, run_key
 from schedkit.model.redrives import DeadFilter, Order, PastRange, Redrive, Unfit
@@ -121,7 +120,7 @@ class PastOccurrences:
         """By its record and its job as they are now; where runs may not overlap, after what its job runs now."""
         world, at = self._world, run.scheduled_for
         job, there = await _job(world, run.job_id), await _run(world, run.job_id, at)
-        if there is not None and there.backfill_id == self._backfill_id:
+        if there is not None and self._backfill_id in (there.backfill_id, there.redrive_id):
             return None
         if job is not None and job.known_since != self._wanted.known_since:
             return Unfit.CHANGED
@@ -140,7 +139,7 @@ class PastOccurrences:
         """Computed once, in turns with everything else."""
         if self._due is None:
             by_schedule: list[Instant] = []
-            for at in between(job.schedule, self._wanted.since, self._wanted.until):
+            for at in ledger.by_schedule(job, self._wanted.since, self._wanted.until):
                 by_schedule.append(at)
                 if len(by_schedule) % PAGE == 0:
                     await self._world.clock.sleep(0)
@@ -163,6 +162,7 @@ class PastOccurrences:
             cursor = page.cursor
             if cursor is None or runs[-1].scheduled_for >= until:
                 break
+            await self._world.clock.sleep(0)
         return found
 
     def _place_after(self, due: Sequence[Instant], at: Instant) -> int:

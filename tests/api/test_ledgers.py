@@ -44,7 +44,7 @@ async def test_an_hour_of_minutes_is_accounted_for(running: Virtual) -> None:
         *(59, 43, {"SKIPPED_BY_HAND": 2}, 14, 1),
     )
     assert found["balanced"]
-    assert found["notes"] == ["made at 2026-06-01T12:00:00Z: its schedule asked for nothing before"]
+    assert found["notes"] == ["made at 2026-06-01T12:00:00Z: before that only what was backfilled is counted"]
 
 
 async def test_the_range_has_its_beginning_and_not_its_end(running: Virtual) -> None:

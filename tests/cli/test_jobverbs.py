@@ -43,9 +43,19 @@ def test_a_dry_run_of_skip_next_says_the_same_and_changes_nothing(here: Living, 
     make(here, "digest", "tea")
     told = offline("job", "skip-next", "digest", "tea", "--count", "2", "--dry-run", "--utc").stdout
     assert told.count("Tue 2026-06-02 08:00:00 +00:00, Wed 2026-06-03 08:00:00 +00:00; next run Thu 2026-06-04") == 2
-    assert [method for method, path in here.changes if ":skipNext" in path] == []
+    assert (here.api("GET", "/v1/jobs/digest")["version"], here.api("GET", "/v1/runs")["items"]) == (1, [])
     done = offline("job", "skip-next", "digest", "tea", "--count", "2", "--utc").stdout
     assert done == told.replace("would skip", "skipped")
+
+
+def test_a_dry_run_of_skip_next_skips_as_many_of_a_job_that_may_run_but_once_more(here: Living, offline: Cli) -> None:
+    """A skip is no run, so `max_runs` stops none."""
+    make(here, "digest", max_runs=1)
+    told = offline("job", "skip-next", "digest", "--count", "3", "--dry-run", "--utc").stdout
+    assert "(3 runs)" in told or told.count("08:00:00") == 4, told
+    assert offline("job", "skip-next", "digest", "--count", "3", "--utc").stdout == told.replace(
+        "would skip", "skipped"
+    )
 
 
 def test_skip_next_goes_by_the_version_that_it_read(here: Living, offline: Cli) -> None:

@@ -178,9 +178,9 @@ def recount(job: Job, shards: int, now: Instant) -> Write | None:
 
 
 def _moves_with_zones(schedule: Schedule) -> bool:
-    """Other zone data may give it other instants, those of its past among them."""
+    """Other zone data may give it other instants, those of its past among them. A one-off that is past has its own."""
     match schedule:
-        case Cron(time_zone=name) | Once(time_zone=str(name)):
+        case Cron(time_zone=name):
             return not stands_still(name)
         case _:
             return False

@@ -18,10 +18,11 @@ what was due then is known by its records only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from schedkit.engine.when.occurrences import between
 from schedkit.engine.when.operate import MISSED_WHILE_PAUSED
 from schedkit.engine.when.plan import EXPIRED, MISFIRED
 from schedkit.model.jobs import Job
@@ -80,10 +81,16 @@ def only_recorded(job: Job) -> tuple[Instant, Instant]:
     return job.created_at + 1, _known_since(job) + 1
 
 
-def was_due(job: Job, by_schedule: Iterable[Instant], runs: Iterable[Run]) -> list[Instant]:
-    """When the job was due in a range, in order: by its schedule as it stands, and by records where these count."""
-    since, until = only_recorded(job)
-    return sorted({at for at in by_schedule if not since <= at < until} | set(by_records(runs, since, until)))
+def by_schedule(job: Job, since: Instant, until: Instant) -> Iterator[Instant]:
+    """When its schedule asked for it in since <= time < until, in order; not where only records tell."""
+    made, known = only_recorded(job)
+    yield from between(job.schedule, since, min(made, until))
+    yield from between(job.schedule, max(made, known, since), until)
+
+
+def was_due(job: Job, scheduled: Iterable[Instant], runs: Iterable[Run]) -> list[Instant]:
+    """When the job was due in a range, in order: as `by_schedule` has it, and by its records where these count."""
+    return sorted({*scheduled, *by_records(runs, *only_recorded(job))})
 
 
 def expected_until(job: Job) -> Instant:

@@ -259,6 +259,13 @@ def test_what_was_due_before_other_zone_data_came_is_known_by_its_records_only()
     assert (job_after(write, stale).known_since, job_after(write, stale).pauses) == (counts_from, ())
 
 
+def test_a_one_off_that_is_past_keeps_its_time_and_its_ledger() -> None:
+    """W2, W16: its instant was resolved once, so nothing of its past is computed anew."""
+    text = "2026-06-01T07:00"
+    over = job(Once(NOON, text, "America/Winnipeg"), status=JobStatus.FAILED, next_run_at=None, zone_data="2025b")
+    assert advancing.recount(over, SHARDS, minute(10)) is None
+
+
 @pytest.mark.parametrize("schedule", [Cron("30 8 * * *"), Cron("30 8 * * *", "Etc/GMT+5"), Interval(60_000, NOON)])
 def test_a_schedule_that_no_zone_data_moves_keeps_its_ledger(schedule: Schedule) -> None:
     stale = job(schedule, zone_data="2025b", known_since=minute(-9), pauses=((minute(-3), minute(-2)),))

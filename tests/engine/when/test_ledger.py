@@ -173,11 +173,13 @@ def at(*minutes: int, **fields: Any) -> list[Run]:
 def test_while_another_schedule_was_in_force_a_job_was_due_where_it_has_records() -> None:
     """W16: made at noon, changed five minutes later; due every two minutes then, and every minute since."""
     changed = job(created_at=NOON, known_since=minute(5))
-    by_schedule = [minute(n) for n in range(-2, 8)]
-    due = ledger.was_due(changed, by_schedule, [*at(2, 4, 6), *at(3, triggered=True)])
+    scheduled = ledger.by_schedule(changed, minute(-2), minute(8))
+    due = ledger.was_due(changed, scheduled, [*at(2, 4, 6), *at(3, triggered=True)])
     assert due == [minute(n) for n in (-2, -1, 0, 2, 4, 6, 7)]
 
 
 def test_a_job_whose_schedule_never_changed_was_due_by_it() -> None:
-    by_schedule = [minute(n) for n in range(-2, 8)]
-    assert ledger.was_due(job(known_since=NOON - 1), by_schedule, at(2)) == by_schedule
+    unchanged = job(created_at=NOON, known_since=NOON - 1)
+    scheduled = list(ledger.by_schedule(unchanged, minute(-2), minute(8)))
+    assert scheduled == [minute(n) for n in range(-2, 8)]
+    assert ledger.was_due(unchanged, scheduled, at(2)) == scheduled
