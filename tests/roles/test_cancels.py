@@ -95,6 +95,23 @@ async def test_cancelling_a_job_reaches_an_open_run_behind_any_number_of_others(
         assert await world.run(other["job_id"], NOON) == untouched
 
 
+async def test_a_run_that_goes_on_while_its_job_is_cancelled_is_looked_at_again() -> None:
+    """C3: its worker gives it up just before it would be asked to stop; nobody may poll that queue ever again."""
+    async with virtual("2026-06-01T11:59:50Z") as (world, process):
+        job = await world.create("* * * * *", target=WORKED)
+        await world.wait_until("2026-06-01T12:00:01Z")
+        poll = {"worker_id": "w-1", "max_tasks": 1}
+        held = (await world.ask("POST", "/v1/task-queues/rebuilds/tasks:poll", json=poll))["tasks"][0]
+        failed = {"epoch": held["epoch"], "outcome": "FAILED", "error": "no disk"}
+        process.line.before["request cancel"] = partial(
+            world.ask, "POST", f"/v1/runs/{held['run_id']}:complete", json=failed
+        )
+        await world.ask("DELETE", f"/v1/jobs/{job['job_id']}?running=cancel")
+        run = await world.run(job["job_id"], NOON)
+        assert run is not None
+        assert (run.status, run.reason) == (RunStatus.CANCELLED, "JOB_CANCELLED")
+
+
 async def test_a_run_that_waits_for_its_retry_is_cancelled_at_once_with_its_job() -> None:
     async with virtual("2026-06-01T11:59:50Z") as (world, _):
         world.targets.script = [Answered(503, retry_after="60")]
