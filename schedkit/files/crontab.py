@@ -25,7 +25,8 @@ MAX_WINDOW_MINUTES: Final = 24 * 60
 PLAIN_SHELLS: Final = ("/bin/sh", "sh", "/usr/bin/sh")
 USERS: Final = frozenset({"root", "www-data", "nobody", "daemon", "postgres"})  # and no commands, as mail is
 _ENVIRONMENT: Final = re.compile(r"""(["']?)(?P<name>[A-Za-z_]\w*)\1\s*=\s*(?P<value>.*)""")
-_USER_COLUMN: Final = re.compile(r"\buser(?:-?name)?\s+command", re.IGNORECASE)
+_USER_COLUMN: Final = re.compile(r"\b(?:user(?:-?name)?|who)\s+command", re.IGNORECASE)
+_BLANKS: Final = re.compile(r"[ \t]+")
 _RANDOM: Final = re.compile(r"(\d*)~(\d*)")
 _TIME_LIKE: Final = re.compile(r"\*(?:/\d+)?|\?|\d+(?:[-,/]\d+)*")
 _BACKWARDS: Final = re.compile(r"(?<![\d/])(\d+)-(\d+)")
@@ -72,8 +73,9 @@ def _is_system(lines: Sequence[str]) -> bool:
     """Whether there is a user column, as in /etc/crontab: a comment says so, or every sixth word is a known user."""
     if any(line.lstrip().startswith("#") and _USER_COLUMN.search(line) for line in lines):
         return True
-    bodies = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    words = [words[1 if words[0].startswith("@") else FIELDS :] for words in bodies if "=" not in words[0]]
+    bodies = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    said = [line.split() for line in bodies if not _ENVIRONMENT.fullmatch(line)]
+    words = [words[1 if words[0].startswith("@") else FIELDS :] for words in said]
     return bool(words) and all(len(rest) > 1 and rest[0] in USERS for rest in words)
 
 
@@ -87,17 +89,14 @@ def _line(found: Imported, state: _State, place: str, line: str, *, system: bool
     if line.startswith("-") and line[1:2].strip():
         notes.append("the - in front, which keeps cron's log silent, has no meaning here")
         line = line[1:].lstrip()
-    parts = line.split(None, 1) if line.startswith("@") else line.split(None, FIELDS)
     count = 1 if line.startswith("@") else FIELDS
-    if len(parts) <= count:
-        found.leave(place, said, "a line has five time fields, or one macro, and a command")
+    parts = _BLANKS.split(line, count + system)
+    if len(parts) <= count + system:
+        column = ", a user" if system else ""
+        found.leave(place, said, f"a line has five time fields, or one macro{column}, and a command")
         return
-    fields, command = parts[:count], parts[count]
-    user = None
-    if system:
-        user, _, command = command.partition(" ")
-        command = command.lstrip()
-    if _TIME_LIKE.fullmatch(command.split()[0] if command.split() else ""):
+    fields, user, command = parts[:count], parts[count] if system else None, parts[-1]
+    if _TIME_LIKE.fullmatch(_BLANKS.split(parts[count])[0]):
         found.leave(place, said, "it has six time fields: cron has five, and would run the sixth as a command")
         return
     timing, more = _timing(state, fields)

@@ -175,6 +175,65 @@ def test_a_user_column_is_found_out_or_said() -> None:
     assert "user" not in one(f"17 * * * * deploy {RUN}")[0]["payload"]
 
 
+DEBIAN = """\
+# /etc/crontab: system-wide crontab
+# Unlike any other crontab you don't have to run the `crontab'
+# command to install the new version when you edit this file
+# and files in /etc/cron.d. These files also have username fields,
+# that none of the other crontabs do.
+
+SHELL=/bin/sh
+PATH=/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin
+
+# Example of job definition:
+# .---------------- minute (0 - 59)
+# |  .------------- hour (0 - 23)
+# |  |  .---------- day of month (1 - 31)
+# |  |  |  .------- month (1 - 12) OR jan,feb,mar,apr ...
+# |  |  |  |  .---- day of week (0 - 6) (Sunday=0 or 7) OR sun,mon,tue,wed,thu,fri,sat
+# |  |  |  |  |
+# *  *  *  *  * user-name command to be executed
+17 *\t* * *\troot\tcd / && run-parts --report /etc/cron.hourly
+25 6\t* * *\troot\ttest -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.daily; }
+47 6\t* * 7\troot\ttest -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.weekly; }
+52 6\t1 * *\troot\ttest -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.monthly; }
+#
+"""
+
+
+@pytest.mark.parametrize("system", [None, True])
+def test_the_crontab_that_debian_ships_is_read_as_debian_means_it(system: bool | None) -> None:
+    found = imported(DEBIAN, system=system)
+    read = [
+        (job.entry["cron"], job.entry["payload"]["user"], job.entry["payload"]["command"])
+        for job in found.jobs
+        if job.entry is not None
+    ]
+    guard = "test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron"
+    assert read == [
+        ("17 * * * *", "root", "cd / && run-parts --report /etc/cron.hourly"),
+        ("25 6 * * *", "root", f"{guard}.daily; }}"),
+        ("47 6 * * 7", "root", f"{guard}.weekly; }}"),
+        ("52 6 1 * *", "root", f"{guard}.monthly; }}"),
+    ]
+
+
+@pytest.mark.parametrize("blanks", [" ", "\t", " \t ", "\t\t"])
+def test_fields_stand_apart_by_any_run_of_blanks_and_tabs(blanks: str) -> None:
+    words = ["*/9", "1", "*", "*", "*", "root", "/opt/x y\tz"]
+    assert one(blanks.join(words), system=True)[0]["payload"] == {"command": "/opt/x y\tz", "user": "root"}
+    assert one(blanks.join(["@weekly", "root", "/opt/x y"]), system=True)[0]["payload"] == {
+        "command": "/opt/x y",
+        "user": "root",
+    }
+    assert one(blanks.join(["@weekly", "/opt/x y"]), system=False)[0]["payload"] == {"command": "/opt/x y"}
+
+
+def test_a_line_with_a_user_and_no_command_is_left_out() -> None:
+    (job,) = imported("17 * * * *\troot", system=True).jobs
+    assert "one macro, a user, and a command" in job.comments[-1]
+
+
 def test_the_crowd_at_midnight_is_counted() -> None:
     notes = [note.text for note in imported(f"0 0 * * * {RUN}\n@daily {RUN}\n").notes if "midnight" in note.text]
     assert notes == [
