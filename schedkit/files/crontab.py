@@ -43,7 +43,8 @@ class _State:
     """What the lines so far have set."""
 
     env: dict[str, str] = field(default_factory=dict)
-    zone: str | None = None
+    zone: str | None = None  # None is the machine's own
+    pinned: bool = False  # by CRON_TZ, beside which TZ says nothing of the schedule
     delay: str | None = None
     midnight: int = 0  # jobs that are due there
     machine_time: bool = False  # a job counts on the machine's own zone
@@ -123,11 +124,13 @@ def _unquoted(value: str) -> str:
 def _environment(found: Imported, state: _State, place: str, name: str, value: str) -> None:
     match name:
         case "CRON_TZ":
-            state.zone = value
+            state.zone, state.pinned = value or None, True
+            if not value:
+                here = f"{found.defaults['tz']}, the tz of defaults"
+                found.note(f"CRON_TZ= is empty: cron goes back to the machine's own zone below it, here {here}", place)
             return
-        case "TZ":
-            if "CRON_TZ" not in state.env:
-                state.zone = value
+        case "TZ" if value and not state.pinned:
+            state.zone = value
             found.note(
                 f"TZ={value} was taken for the zone of the schedule too; some crons only give it to commands", place
             )

@@ -118,6 +118,24 @@ def test_a_zone_counts_for_what_stands_below_it() -> None:
     assert '"Mars/Base" is not the name of a time zone' in left_out(f"CRON_TZ=Mars/Base\n0 1 * * * {RUN}")
 
 
+@pytest.mark.parametrize("empty", ["CRON_TZ=", 'CRON_TZ=""', "CRON_TZ =  "])
+def test_an_empty_zone_is_the_machines_own_again_and_said_once(empty: str) -> None:
+    found = imported(f"CRON_TZ=Asia/Tokyo\n0 1 * * * {RUN}\n{empty}\n0 2 * * * {RUN}\n0 3 * * * {RUN}", tz="UTC")
+    assert [(job.entry or {}).get("tz") for job in found.jobs] == ["Asia/Tokyo", None, None]
+    assert all(job.entry is not None for job in found.jobs)
+    (note,) = [note for note in found.notes if "CRON_TZ" in note.text]
+    assert (note.place, note.text) == (
+        "line 3",
+        "CRON_TZ= is empty: cron goes back to the machine's own zone below it, here UTC, the tz of defaults",
+    )
+
+
+def test_cron_tz_counts_before_tz_and_an_empty_tz_says_no_zone() -> None:
+    found = imported(f"CRON_TZ=Asia/Tokyo\nTZ=Asia/Seoul\n0 1 * * * {RUN}", tz="UTC")
+    assert [(job.entry or {}).get("tz") for job in found.jobs] == ["Asia/Tokyo"]
+    assert "tz" not in one(f"TZ=\n0 1 * * * {RUN}", tz="UTC")[0]
+
+
 @pytest.mark.parametrize(
     ("line", "entry"),
     [
