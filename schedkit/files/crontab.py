@@ -11,12 +11,17 @@ A command becomes `queue: shell` with payload.command, to be run by a worker: it
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
+from schedkit.engine.when import cron as crons
 from schedkit.engine.when.cron_fields import MACROS
+from schedkit.errors import InvalidInput
 from schedkit.files.imported import Imported, Wishes
+from schedkit.model.spans import span_ms, span_text
+from schedkit.model.time import DAY_MS, HOUR_MS, MINUTE_MS
 
 QUEUE: Final = "shell"
 RUNNER: Final = f"schedkit worker exec {QUEUE} --shell"
@@ -59,6 +64,11 @@ def read(text: str, wishes: Wishes) -> Imported:
     system = _is_system(lines) if wishes.system is None else wishes.system
     if wishes.target is None:
         found.note(f"commands run wherever a worker of the queue {QUEUE} runs: {RUNNER}")
+        found.defaults |= _expiry(wishes, {"cron": "@daily"})
+        found.note(
+            "cron starts a command at its time or never; here a run waits for a worker until expires_after: the shortest"
+            " gap of its schedule, 1m to 1h, after its window. Then it ends as SKIPPED (EXPIRED), so that none pile up"
+        )
     found.note("cron neither catches up nor tries again, so misfire: skip and max_attempts: 1 stand in defaults")
     if system and wishes.system is None:
         found.note("the sixth column was taken for the user; --no-system if it is part of the command")
@@ -106,6 +116,8 @@ def _line(found: Imported, state: _State, place: str, line: str, *, system: bool
         return
     payload, told = _payload(state, command, user)
     entry = {**timing, "payload": payload}
+    if found.wishes.target is None:
+        entry |= {key: span for key, span in _expiry(found.wishes, timing).items() if span != found.defaults.get(key)}
     state.machine_time |= state.zone is None
     if state.zone is not None and state.zone != found.defaults["tz"]:
         entry["tz"] = state.zone
@@ -209,6 +221,24 @@ def _drawn(minute: str, hour: str) -> tuple[str, str, int] | None:
     width = last - first + (to_hour - from_hour) * 60
     kept = hour if from_hour < 0 else str(from_hour)
     return (str(first), kept, width) if 0 < width < MAX_WINDOW_MINUTES else None
+
+
+def _expiry(wishes: Wishes, timing: Mapping[str, Any]) -> dict[str, str]:
+    """When a run that no worker takes has come too late: before the next one is due, and within the hour."""
+    try:
+        window_ms = span_ms(timing.get("window", wishes.window or "0s"))
+        return {"expires_after": span_text(window_ms + min(max(_shortest_gap_ms(timing), MINUTE_MS), HOUR_MS))}
+    except (InvalidInput, ValueError):  # the schedule or the window is refused, and the entry with it
+        return {}
+
+
+def _shortest_gap_ms(timing: Mapping[str, Any]) -> int:
+    """From one time to the next, as if every day were one of the schedule's."""
+    if "every" in timing:
+        return span_ms(timing["every"])
+    expression = crons.parsed(timing["cron"])
+    due = [hour * HOUR_MS + minute * MINUTE_MS for hour in expression.hours for minute in expression.minutes]
+    return min(later - earlier for earlier, later in pairwise([*due, due[0] + DAY_MS]))
 
 
 def _crowd(found: Imported, state: _State, timing: dict[str, Any]) -> list[str]:

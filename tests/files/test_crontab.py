@@ -53,7 +53,11 @@ def test_a_real_crontab_is_read_line_by_line() -> None:
 
 def test_a_command_becomes_a_run_of_the_queue_shell() -> None:
     entry, notes = one(f"*/5 9-17 * * mon-fri {RUN} --all >/dev/null 2>&1")
-    assert entry == {"cron": "*/5 9-17 * * mon-fri", "payload": {"command": f"{RUN} --all >/dev/null 2>&1"}}
+    assert entry == {
+        "cron": "*/5 9-17 * * mon-fri",
+        "payload": {"command": f"{RUN} --all >/dev/null 2>&1"},
+        "expires_after": "5m",
+    }
     assert notes == []
     found = imported(f"0 8 * * * {RUN}")
     assert found.defaults["queue"] == "shell"
@@ -118,6 +122,37 @@ def test_a_zone_counts_for_what_stands_below_it() -> None:
     assert '"Mars/Base" is not the name of a time zone' in left_out(f"CRON_TZ=Mars/Base\n0 1 * * * {RUN}")
 
 
+@pytest.mark.parametrize(
+    ("timing", "wishes", "expires"),
+    [
+        ("0 8 * * *", {}, "1h"),
+        ("0 * * * *", {}, "1h"),
+        ("@yearly", {}, "1h"),
+        ("0,50 * * * *", {}, "10m"),
+        ("59 23,0 * * *", {}, "1h"),
+        ("0,59 0,23 * * *", {}, "1m"),
+        ("*/30 9-17 * * *", {"window": "5m"}, "35m"),
+        ("0 8 * * *", {"window": "2h"}, "3h"),
+        ("@5", {}, "1m"),
+        ("0 8 * * *", {"target": "https://a.example/"}, None),
+    ],
+)
+def test_what_no_worker_takes_expires_before_the_next_one_is_due_and_within_the_hour(
+    timing: str, wishes: dict[str, Any], expires: str | None
+) -> None:
+    found = imported(f"{timing} {RUN}", **wishes)
+    (job,) = found.jobs
+    assert {**found.defaults, **(job.entry or {})}.get("expires_after") == expires
+    named = [note for note in found.notes if "expires_after" in note.text]
+    assert len(named) == (expires is not None)
+
+
+@pytest.mark.parametrize("odd", ["RANDOM_DELAY=soon\n0 8 * * *", "@99999999999999", "@0"])
+def test_a_time_without_a_sensible_length_leaves_its_line_out_and_nothing_else(odd: str) -> None:
+    found = imported(f"{odd} {RUN}\nRANDOM_DELAY=0\n0 9 * * * {RUN}")
+    assert [job.entry is None for job in found.jobs] == [True, False]
+
+
 @pytest.mark.parametrize("empty", ["CRON_TZ=", 'CRON_TZ=""', "CRON_TZ =  "])
 def test_an_empty_zone_is_the_machines_own_again_and_said_once(empty: str) -> None:
     found = imported(f"CRON_TZ=Asia/Tokyo\n0 1 * * * {RUN}\n{empty}\n0 2 * * * {RUN}\n0 3 * * * {RUN}", tz="UTC")
@@ -140,12 +175,12 @@ def test_cron_tz_counts_before_tz_and_an_empty_tz_says_no_zone() -> None:
     ("line", "entry"),
     [
         ("@daily", {"cron": "@daily"}),
-        ("@every_minute", {"cron": "* * * * *"}),
-        ("@600", {"every": "600s", "overlap": "skip"}),
-        ("0~30 4 * * *", {"cron": "0 4 * * *", "window": "30m"}),
-        ("~ 4 * * *", {"cron": "0 4 * * *", "window": "59m"}),
-        ("5 1~3 * * *", {"cron": "5 1 * * *", "window": "120m"}),
-        ("10~ */2 * * *", {"cron": "10 */2 * * *", "window": "49m"}),
+        ("@every_minute", {"cron": "* * * * *", "expires_after": "1m"}),
+        ("@600", {"every": "600s", "overlap": "skip", "expires_after": "10m"}),
+        ("0~30 4 * * *", {"cron": "0 4 * * *", "window": "30m", "expires_after": "90m"}),
+        ("~ 4 * * *", {"cron": "0 4 * * *", "window": "59m", "expires_after": "119m"}),
+        ("5 1~3 * * *", {"cron": "5 1 * * *", "window": "120m", "expires_after": "3h"}),
+        ("10~ */2 * * *", {"cron": "10 */2 * * *", "window": "49m", "expires_after": "109m"}),
     ],
 )
 def test_specials_of_other_crons_are_kept_where_there_is_such_a_thing(line: str, entry: dict[str, Any]) -> None:
