@@ -13,12 +13,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 from schedkit.errors import InvalidInput, Reason
 from schedkit.files import yamltext
+from schedkit.files.celery_python import (
+    NAMES,
+    Aside,
+    Called,
+    Computed,
+    Unreadable,
+    settings_of,
+    shown,
+    value_of,
+)
 from schedkit.files.imported import Imported, Wishes
 from schedkit.model.spans import span_text
 from schedkit.model.time import SECOND_MS
@@ -26,39 +35,30 @@ from schedkit.model.time import SECOND_MS
 QUEUE: Final = "celery"
 POSITIONS: Final = ("minute", "hour")  # of crontab's arguments, where all versions agree
 FIELDS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
-NAMES: Final = {"beat_schedule": "beat_schedule", "celery_beat_schedule": "beat_schedule",
-                "celerybeat_schedule": "beat_schedule", "timezone": "timezone", "celery_timezone": "timezone",
-                "enable_utc": "enable_utc", "celery_enable_utc": "enable_utc"}  # fmt: skip
+MAX_NAMED: Final = 3  # of the statements that a refusal shows
 _KNOWN: Final = ("task", "schedule", "args", "kwargs", "options", "enabled", "name", "relative")
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """A call that stands in the file, such as crontab(minute=0): its name and its arguments, which are data."""
-
-    name: str
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Unreadable(Exception):
-    """An expression whose value is not known without running the file."""
 
 
 def read(text: str, wishes: Wishes) -> Imported:
     """The jobs of a beat schedule. Raises InvalidInput where there is none."""
-    settings = _from_data(text) or _from_python(text)
+    data = _from_data(text)
+    settings, asides = (data, []) if data is not None else _from_python(text)
     found = Imported(wishes, "Celery beat")
-    zone = str(wishes.tz or settings.get("timezone") or "UTC")
+    said = settings.get("timezone")
+    zone = wishes.tz or (said if isinstance(said, str) and said else "UTC")
     found.defaults = {"tz": zone, **wishes.place(QUEUE), **wishes.spread(), "misfire": "run-once"}
     found.defaults["retry"] = {"max_attempts": 1}
     found.note("beat sends each task once; what Celery retries by itself is in the task, so max_attempts: 1")
     if wishes.target is None:
         found.note("tasks run where a worker of the queue runs: the name is task_type, args and kwargs the payload")
+    if wishes.tz is None and isinstance(said, Called | Computed):
+        found.note(f"the timezone is computed, and UTC stands in its place; --tz ZONE says it: {shown(said)}")
     if settings.get("enable_utc") is False:
         found.note("enable_utc is off: beat then took the machine's own zone where no timezone was said")
     for name, said in settings["beat_schedule"].items():
-        _entry(found, str(name), said)
+        _entry(found, name, said)
+    for aside in asides:
+        found.leave(f"line {aside.line}", aside.said, aside.why)
     return found
 
 
@@ -78,32 +78,15 @@ def _from_data(text: str) -> dict[str, Any] | None:
     return settings if sound else None
 
 
-def _from_python(text: str) -> dict[str, Any]:
-    """The settings that a Python file assigns. It is parsed, and nothing in it is run."""
+def _from_python(text: str) -> tuple[dict[str, Any], list[Aside]]:
     try:
-        module = ast.parse(text)
+        settings, asides = settings_of(text)
     except (SyntaxError, ValueError, RecursionError) as problem:
         raise _nothing(f"this is neither JSON, YAML nor Python: {problem}") from problem
-    known: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
-    for node in ast.walk(module):
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            pairs = [(_last_name(target), node.value) for target in targets]
-        elif isinstance(node, ast.Call) and _last_name(node.func) in ("update", "dict", "Celery"):
-            pairs = [(keyword.arg or "", keyword.value) for keyword in node.keywords]
-        else:
-            continue
-        for name, value in pairs:
-            try:
-                known[name] = _value(value, known)
-            except Unreadable:
-                continue
-            if name.lower() in NAMES:
-                settings[NAMES[name.lower()]] = known[name]
-    if not isinstance(settings.get("beat_schedule"), Mapping):
-        raise _nothing("there is no beat_schedule in it that can be read without running it")
-    return settings
+    if "beat_schedule" not in settings:
+        found = "".join(f"; line {aside.line}: {aside.said}: {aside.why}" for aside in asides[:MAX_NAMED])
+        raise _nothing(f"there is no beat_schedule in it that can be read without running it{found}")
+    return settings, asides
 
 
 def _nothing(problem: str) -> InvalidInput:
@@ -111,96 +94,49 @@ def _nothing(problem: str) -> InvalidInput:
     return InvalidInput(Reason.INVALID_ARGUMENT, problem, fix=fix, field="FILE")
 
 
-def _last_name(node: ast.expr) -> str:
-    match node:
-        case ast.Name():
-            return node.id
-        case ast.Attribute():
-            return node.attr
-        case ast.Subscript(slice=ast.Constant(value=str() as name)):
-            return name
-        case _:
-            return ""
-
-
-def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    """The value of an expression made of literals, calls by name, arithmetic and names that were assigned such."""
-    match node:
-        case ast.Constant():
-            return node.value
-        case ast.List() | ast.Tuple() | ast.Set():
-            return [_value(item, known) for item in node.elts]
-        case ast.Dict():
-            if any(key is None for key in node.keys):
-                raise Unreadable("**")
-            return {
-                _value(key, known): _lenient(item, known)
-                for key, item in zip(node.keys, node.values, strict=True)
-                if key
-            }
-        case ast.UnaryOp(op=ast.USub()):
-            return _arithmetic(ast.Sub(), 0, _value(node.operand, known))
-        case ast.BinOp():
-            return _arithmetic(node.op, _value(node.left, known), _value(node.right, known))
-        case ast.Name() if node.id in known:
-            return known[node.id]
-        case ast.Call():
-            kwargs = {keyword.arg: _value(keyword.value, known) for keyword in node.keywords if keyword.arg}
-            return Called(_last_name(node.func), tuple(_value(item, known) for item in node.args), kwargs)
-        case _:
-            raise Unreadable(ast.unparse(node))
-
-
-def _lenient(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    """What cannot be read inside a dict is kept as the text it is, so that one entry does not hide the others."""
-    try:
-        return _value(node, known)
-    except Unreadable:
-        return Called("?", (ast.unparse(node),))
-
-
-def _arithmetic(sign: ast.operator, left: Any, right: Any) -> int | float:
-    if not isinstance(left, int | float) or not isinstance(right, int | float):
-        raise Unreadable("arithmetic with what is no number")
-    match sign:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.Div() if right:
-            return left / right
-        case _:
-            raise Unreadable("this arithmetic is not done here")
-
-
 # Converting
 
 
-def _entry(found: Imported, name: str, said: Any) -> None:
+def _entry(found: Imported, key: Any, said: Any) -> None:
+    name = shown(key)
     if not isinstance(said, Mapping) or "task" not in said:
-        found.leave(name, _shown(said), "it is no entry of a beat schedule")
+        computed = isinstance(said, Called | Computed)
+        why = str(_computed("it", said)) if computed else "it is no entry of a beat schedule"
+        found.leave(name, shown(said), why)
         return
-    notes: list[str] = []
+    notes = ["its name is computed: the job has one made from the source text"] if isinstance(key, Computed) else []
     try:
+        task = _task(said["task"])
         entry = _when(said.get("schedule"), notes)
         payload = {"args": _plain(said.get("args") or []), "kwargs": _plain(said.get("kwargs") or {})}
         entry |= {"payload": payload, **_options(said.get("options") or {}, notes)}
     except Unreadable as problem:
-        found.leave(name, _shown(said.get("schedule")), str(problem))
+        found.leave(name, shown(said.get("schedule")), str(problem))
         return
     if found.wishes.target is None:
-        entry["task_type"] = str(said["task"])
+        entry["task_type"] = task
     else:
         entry.pop("queue", None)
-        entry["payload"] = {"task": str(said["task"]), **payload}
+        entry["payload"] = {"task": task, **payload}
     if said.get("enabled") is False:
         entry["paused"] = True
+    elif isinstance(said.get("enabled"), Called | Computed):
+        entry["paused"] = True
+        notes.append(f"enabled is computed, so it is paused until you resume it: {shown(said['enabled'])}")
     if said.get("relative"):
         notes.append("relative rounds to the unit of the interval there; every counts from the moment the job is made")
-    notes.extend(f"{key} has no meaning here" for key in said if key not in _KNOWN)
-    found.add(name, f"{said['task']} {_shown(said.get('schedule'))}", name, entry, notes)
+    notes.extend(f"{shown(key)} has no meaning here" for key in said if key not in _KNOWN)
+    found.add(name, f"{task} {shown(said.get('schedule'))}", name, entry, notes)
+
+
+def _task(said: Any) -> str:
+    if isinstance(said, Called | Computed):
+        raise _computed("its task", said)
+    return str(said)
+
+
+def _computed(what: str, said: Any) -> Unreadable:
+    return Unreadable(f"{what} is computed, and the file is not run: {shown(said)}")
 
 
 def _when(schedule: Any, notes: list[str]) -> dict[str, Any]:
@@ -224,10 +160,10 @@ def _when(schedule: Any, notes: list[str]) -> dict[str, Any]:
             return _when(inner, notes)
         case Called(name="solar"):
             raise Unreadable("solar: nothing here knows when the sun rises; write a cron near it")
-        case Called(name="?"):
-            raise Unreadable(f"{schedule.args[0]} is not known without running the file")
+        case Computed():
+            raise _computed("its schedule", schedule)
         case _:
-            raise Unreadable(f"{_shown(schedule)} is no schedule known here")
+            raise Unreadable(f"{shown(schedule)} is no schedule known here")
 
 
 def _parsed(text: str) -> Any:
@@ -235,7 +171,7 @@ def _parsed(text: str) -> Any:
     if len(text.split()) == len(FIELDS) and "(" not in text:
         return Called("crontab", (), dict(zip(FIELDS, text.split(), strict=True)))
     try:
-        return _value(ast.parse(text, mode="eval").body, {})
+        return value_of(ast.parse(text, mode="eval").body, {})
     except (SyntaxError, ValueError, RecursionError) as problem:
         raise Unreadable(f"{text} is no schedule known here") from problem
 
@@ -255,6 +191,8 @@ def _from_mapping(said: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _delta(call: Called) -> float:
+    if any(isinstance(one, Called | Computed) for one in (*call.args, *call.kwargs.values())):
+        raise _computed("its interval", call)
     try:
         return timedelta(*call.args, **call.kwargs).total_seconds()
     except (TypeError, OverflowError) as problem:
@@ -277,10 +215,15 @@ def _crontab(said: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 
 def _field(value: Any) -> str:
     items = value if isinstance(value, list) else [value]
+    if computed := [item for item in items if isinstance(item, Called | Computed)]:
+        raise _computed("a field of its crontab", computed[0])
     return ",".join(re.sub(r"\s", "", str(item)) for item in items)
 
 
-def _options(options: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+def _options(options: Any, notes: list[str]) -> dict[str, Any]:
+    if not isinstance(options, Mapping):
+        notes.append(f"options is left out, as it is computed: {shown(options)}")
+        return {}
     entry: dict[str, Any] = {}
     for key, value in options.items():
         match key, value:
@@ -290,30 +233,23 @@ def _options(options: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
                 entry["expires_after"] = span_text(round(value * SECOND_MS))
             case "expires", Called(name="timedelta"):
                 entry["expires_after"] = span_text(round(_delta(value) * SECOND_MS))
+            case "queue" | "expires", Called() | Computed():
+                notes.append(f"options.{key} is left out, as it is computed: {shown(value)}")
             case _:
-                notes.append(f"options.{key} has no meaning here")
+                notes.append(f"options.{shown(key)} has no meaning here")
     return entry
 
 
 def _plain(value: Any) -> Any:
     """Arguments as JSON. Raises Unreadable for what is none."""
     match value:
-        case Called():
-            raise Unreadable(f"the argument {_shown(value)} is not known without running the file")
+        case Called() | Computed():
+            raise _computed("an argument", value)
         case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {shown(key): _plain(item) for key, item in value.items()}
         case list():
             return [_plain(item) for item in value]
         case str() | int() | float() | bool() | None:
             return value
         case _:
             raise Unreadable(f"the argument {value!r} is no JSON")
-
-
-def _shown(value: Any) -> str:
-    if not isinstance(value, Called):
-        return str(value)
-    if value.name == "?":
-        return str(value.args[0])
-    given = [*(_shown(item) for item in value.args), *(f"{key}={_shown(item)}" for key, item in value.kwargs.items())]
-    return f"{value.name}({', '.join(given)})"

@@ -66,8 +66,8 @@ def read(text: str, wishes: Wishes) -> Imported:
         found.note(f"commands run wherever a worker of the queue {QUEUE} runs: {RUNNER}")
         found.defaults |= _expiry(wishes, {"cron": "@daily"})
         found.note(
-            "cron starts a command at its time or never; here a run waits for a worker until expires_after: the shortest"
-            " gap of its schedule, 1m to 1h, after its window. Then it ends as SKIPPED (EXPIRED), so that none pile up"
+            "cron starts a command at its time or never; here a run waits for a worker until expires_after: the"
+            " shortest gap of its schedule, 1m to 1h, after its window. Then it is SKIPPED (EXPIRED): none pile up"
         )
     found.note("cron neither catches up nor tries again, so misfire: skip and max_attempts: 1 stand in defaults")
     if system and wishes.system is None:
