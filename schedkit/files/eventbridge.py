@@ -16,13 +16,17 @@ from typing import Any, Final
 
 from schedkit.engine.when import dialects
 from schedkit.errors import InvalidInput, Reason
+from schedkit.files import scalars
+from schedkit.files.documents import has_offset
 from schedkit.files.imported import Imported, Wishes
 from schedkit.model.jobs import MAX_ATTEMPTS
+from schedkit.model.time import SECOND_MS, Instant, parse_rfc3339, rfc3339
 
 AWS_ATTEMPTS: Final = 185  # retries of a target that says nothing else
 _CALL: Final = re.compile(r"\s*(cron|rate|at)\s*\((.*)\)\s*", re.IGNORECASE)
 _RATE: Final = re.compile(r"\s*(\d+)\s+(minute|hour|day)s?\s*", re.IGNORECASE)
 _YEARS: Final = re.compile(r"(\d{4})(?:-(\d{4}))?")
+_EPOCH: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # seconds
 _UNITS: Final = {"minute": "m", "hour": "h", "day": "d"}
 _QUIET: Final = ("Arn", "CreationDate", "LastModificationDate", "Name", "GroupName", "ResponseMetadata", "EventBusName",
                  "State", "Description", "ScheduleExpression", "ScheduleExpressionTimezone", "StartDate", "EndDate",
@@ -83,12 +87,11 @@ def _schedule(found: Imported, said: Mapping[str, Any]) -> None:
     notes: list[str] = []
     try:
         entry = _when(str(expression), zone, notes)
+        if "at" not in entry:
+            _bound(entry, said, zone, notes)
     except InvalidInput as refusal:
         found.leave(name, str(expression), refusal.detail)
         return
-    for key, bound in (("start", "StartDate"), ("end", "EndDate")):
-        if said.get(bound) is not None and "at" not in entry:
-            entry[key] = str(said[bound])
     window = said.get("FlexibleTimeWindow") or {}
     if window.get("Mode") == "FLEXIBLE":
         entry["window"] = f"{window.get('MaximumWindowInMinutes', 1)}m"
@@ -138,6 +141,28 @@ def _cron(fields: list[str], zone: str, notes: list[str]) -> dict[str, Any]:
         entry["dst_gap"] = "skip"
         notes.append("a time that clocks going forward leave out is skipped there, so dst_gap: skip")
     return entry
+
+
+def _bound(entry: dict[str, Any], said: Mapping[str, Any], zone: str, notes: list[str]) -> None:
+    """StartDate and EndDate, beside the years of the expression. Raises InvalidInput for what is no time."""
+    for key, bound, tighter in (("start", "StartDate", max), ("end", "EndDate", min)):
+        if said.get(bound) is None:
+            continue
+        text = str(said[bound])
+        try:
+            at = rfc3339(_instant(text))
+        except (ValueError, OverflowError) as problem:
+            raise InvalidInput(Reason.INVALID_ARGUMENT, f"{bound}: {text} is no time: {problem}") from problem
+        if not _EPOCH.fullmatch(text) and not has_offset(text):
+            notes.append(f"{bound} {text} has no offset and is read in UTC, as AWS does")
+        entry[key] = tighter(entry.get(key, at), at, key=lambda one: parse_rfc3339(scalars.instant(one, zone)))
+
+
+def _instant(text: str) -> Instant:
+    """A time as the versions of the AWS command line print it: with an offset, in UTC without one, or as seconds."""
+    if _EPOCH.fullmatch(text):
+        return round(float(text) * SECOND_MS)
+    return parse_rfc3339(text if has_offset(text) else f"{text}Z")
 
 
 def _target(found: Imported, name: str, target: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:

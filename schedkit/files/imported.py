@@ -14,6 +14,7 @@ from schedkit.files import writing
 from schedkit.files.entries import Entry, document_of
 from schedkit.files.jobfile import VERSION
 from schedkit.files.keys import KEYS
+from schedkit.files.problems import ways
 from schedkit.files.writing import Written
 from schedkit.model.names import may_be_name
 
@@ -123,4 +124,4 @@ class Imported:
 
 
 def _told(key: str, message: str, fix: tuple[str, ...]) -> str:
-    return f"{key}: {message}" + (f" ({'; or '.join(fix)})" if fix else "")
+    return f"{key}: {message}" + (f" ({ways(fix)})" if fix else "")

@@ -22,7 +22,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.job, self.field) if part)
-        fixes = f"  fix: {'; or '.join(self.fix)}" if self.fix else ""
+        fixes = f"  fix: {ways(self.fix)}" if self.fix else ""
         return f"{self.file}:{self.line}: {place + ': ' if place else ''}{self.message}{fixes}"
 
     def document(self) -> dict[str, Any]:
@@ -35,6 +35,11 @@ class Problem:
             "message": self.message,
             "fix": list(self.fix),
         }
+
+
+def ways(fix: Sequence[str]) -> str:
+    """Ways out in one line. Some are written to stand below the one before, and begin with `or` by themselves."""
+    return "; or ".join(one.removeprefix("or ") for one in fix)
 
 
 def refusal(problems: Sequence[Problem]) -> InvalidInput:

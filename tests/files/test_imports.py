@@ -122,6 +122,63 @@ def test_rates_times_rules_and_lists_of_eventbridge() -> None:
         assert named in notes(found)
 
 
+@pytest.mark.parametrize(
+    ("said", "start"),
+    [
+        ("2027-01-01T00:00:00+01:00", "2026-12-31T23:00:00Z"),
+        ("2027-01-01T00:00:00.123000-07:00", "2027-01-01T07:00:00.123Z"),
+        ("2027-01-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+        ("2027-01-01T00:00:00", "2027-01-01T00:00:00Z"),
+        (1798761600, "2027-01-01T00:00:00Z"),
+        (1798761600.5, "2027-01-01T00:00:00.500Z"),
+        ("1798761600.0", "2027-01-01T00:00:00Z"),
+    ],
+)
+@pytest.mark.parametrize("expression", ["cron(0 8 * * ? *)", "rate(5 minutes)"])
+def test_a_bound_is_the_instant_that_aws_prints(said: object, start: str, expression: str) -> None:
+    schedule = {"Name": "a", "ScheduleExpression": expression, "ScheduleExpressionTimezone": "Europe/Berlin"}
+    found = eventbridge.read(
+        json.dumps({**schedule, "StartDate": said, "EndDate": "2028-01-01T00:00:00-08:00"}), Wishes()
+    )
+    job = sound(found)["a"]
+    assert (job["start"], job["end"]) == (start, "2028-01-01T08:00:00Z")
+    assert ("is read in UTC, as AWS does" in notes(found)) == (said == "2027-01-01T00:00:00")
+
+
+def test_years_and_bounds_hold_together() -> None:
+    schedule = {
+        "Name": "a",
+        "ScheduleExpression": "cron(0 8 * * ? 2027)",
+        "ScheduleExpressionTimezone": "Europe/Berlin",
+    }
+    wide = {**schedule, "StartDate": "2026-06-01T00:00:00Z", "EndDate": "2028-06-01T00:00:00Z"}
+    narrow = {**schedule, "StartDate": "2027-06-01T00:00:00Z", "EndDate": "2027-07-01T00:00:00Z"}
+    bounds = [
+        (job["start"], job["end"])
+        for job in (sound(eventbridge.read(json.dumps(one), Wishes()))["a"] for one in (wide, narrow))
+    ]
+    assert bounds == [
+        ("2027-01-01T00:00:00", "2028-01-01T00:00:00"),
+        ("2027-06-01T00:00:00Z", "2027-07-01T00:00:00Z"),
+    ]
+
+
+@pytest.mark.parametrize("said", ["soon", True, 1798761600000000, {"a": 1}])
+def test_a_bound_that_is_no_time_leaves_the_schedule_out(said: object) -> None:
+    text = json.dumps({"Name": "a", "ScheduleExpression": "rate(5 minutes)", "StartDate": said})
+    found = eventbridge.read(text, Wishes())
+    assert sound(found) == {}
+    assert "not imported: StartDate: " in notes(found)
+
+
+def test_ways_out_are_joined_by_one_or() -> None:
+    text = json.dumps({"Name": "a", "ScheduleExpression": "at(2027-07-01T00:00:00-07:00)",
+                       "ScheduleExpressionTimezone": "Europe/Berlin"})  # fmt: skip
+    told = notes(eventbridge.read(text, Wishes()))
+    assert "; or leave the offset out" in told
+    assert "or or" not in told
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", "x: y"])
 def test_what_aws_did_not_print_is_refused_or_empty(text: str) -> None:
     if not text:
