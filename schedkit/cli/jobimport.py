@@ -65,6 +65,7 @@ def import_jobs(
     me.show(One("schedkit.jobs/v1", found.document(), found.text().splitlines(), "schedkit", exact=True))
     for note in found.notes:
         me.say(show.line(str(note)))
+    me.say(found.summary())
 
 
 def _read(file: str) -> str:

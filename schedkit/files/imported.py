@@ -96,6 +96,12 @@ class Imported:
         self.notes += [Note(place, f"not imported: {text}") for text in why]
         self.jobs.append(Written("", None, [f"{place}: {said}", *(f"not imported: {text}" for text in why)]))
 
+    def summary(self) -> str:
+        """How many were imported and how many were not: what somebody reads who reads nothing else."""
+        left = sum(job.entry is None for job in self.jobs)
+        told = f"imported {len(self.jobs) - left} of {len(self.jobs)}"
+        return f"{told}; {left} not: see `not imported` above, and in the file" if left else told
+
     def text(self) -> str:
         """The job file."""
         head = [f"Imported from {self.source}. Check it, then: schedkit job apply -f FILE"]
