@@ -36,6 +36,7 @@ QUEUE: Final = "celery"
 POSITIONS: Final = ("minute", "hour")  # of crontab's arguments, where all versions agree
 FIELDS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 MAX_NAMED: Final = 3  # of the statements that a refusal shows
+_KINDS: Final = ("type", "__type__")
 _KNOWN: Final = ("task", "schedule", "args", "kwargs", "options", "enabled", "name", "relative")
 
 
@@ -132,7 +133,9 @@ def _entry(found: Imported, key: Any, said: Any) -> None:
 def _task(said: Any) -> str:
     if isinstance(said, Called | Computed):
         raise _computed("its task", said)
-    return str(said)
+    if not isinstance(said, str):
+        raise Unreadable(f"its task is no name: {shown(said)}")
+    return said
 
 
 def _computed(what: str, said: Any) -> Unreadable:
@@ -186,7 +189,7 @@ def _from_mapping(said: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
         return _crontab(said, notes)
     if "every" in said:
         return _every(_delta(Called("timedelta", (), {str(said.get("period", "seconds")): said["every"]})), notes)
-    units = {key: value for key, value in said.items() if key not in ("type", "__type__")}
+    units = {key: value for key, value in said.items() if key not in _KINDS}
     return _every(_delta(Called("timedelta", (), units)), notes)
 
 
@@ -201,12 +204,20 @@ def _delta(call: Called) -> float:
 
 def _every(seconds: float, notes: list[str]) -> dict[str, Any]:
     notes.append("beat counts from its own start, every from the moment the job is made")
-    return {"every": span_text(round(seconds * SECOND_MS))}
+    return {"every": _span(seconds)}
+
+
+def _span(seconds: float) -> str:
+    try:
+        return span_text(round(seconds * SECOND_MS))
+    except (OverflowError, ValueError) as problem:
+        raise Unreadable(f"{seconds} s is no such interval: {problem}") from problem
 
 
 def _crontab(said: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     fields = [_field(said.get(name, "*")) for name in FIELDS]
     entry: dict[str, Any] = {"cron": " ".join(fields)}
+    notes.extend(f"{shown(key)} of a crontab has no meaning here" for key in said if key not in (*FIELDS, *_KINDS))
     if fields[2] != "*" and fields[4] != "*":
         entry["day_rule"] = "and"
         notes.append("Celery wants day of month and day of week both to match: day_rule: and says that")
@@ -230,9 +241,9 @@ def _options(options: Any, notes: list[str]) -> dict[str, Any]:
             case "queue", str():
                 entry["queue"] = value
             case "expires", int() | float() if not isinstance(value, bool):
-                entry["expires_after"] = span_text(round(value * SECOND_MS))
+                entry["expires_after"] = _span(value)
             case "expires", Called(name="timedelta"):
-                entry["expires_after"] = span_text(round(_delta(value) * SECOND_MS))
+                entry["expires_after"] = _span(_delta(value))
             case "queue" | "expires", Called() | Computed():
                 notes.append(f"options.{key} is left out, as it is computed: {shown(value)}")
             case _:

@@ -184,8 +184,8 @@ def value_of(node: ast.expr, known: Mapping[str, Any]) -> Any:
             return _arithmetic(node.op, value_of(node.left, known), value_of(node.right, known))
         case ast.Name() if not isinstance(known.get(node.id, _UNKNOWN), Computed):
             return known[node.id]
-        case ast.Call():
-            kwargs = {keyword.arg: value_of(keyword.value, known) for keyword in node.keywords if keyword.arg}
+        case ast.Call(keywords=keywords) if all(keyword.arg for keyword in keywords):  # none is a ** of others
+            kwargs = {keyword.arg: value_of(keyword.value, known) for keyword in keywords if keyword.arg}
             return Called(last_name(node.func), tuple(value_of(item, known) for item in node.args), kwargs)
         case _:
             raise Unreadable(ast.unparse(node))

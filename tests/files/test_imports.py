@@ -257,7 +257,19 @@ def test_a_beat_schedule_may_be_data(schedule: Any, entry: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    "schedule", [{"type": "solar"}, "import os", "open('x')", None, True, {"fortnights": 2}, "1 / 0", [1]]
+    "schedule",
+    [
+        {"type": "solar"},
+        float("inf"),
+        float("nan"),
+        "import os",
+        "open('x')",
+        None,
+        True,
+        {"fortnights": 2},
+        "1 / 0",
+        [1],
+    ],
 )
 def test_a_schedule_that_cannot_be_known_is_left_out_with_the_reason(schedule: Any) -> None:
     found = celery.read(json.dumps({"a": {"task": "x.y", "schedule": schedule}}), Wishes())
@@ -323,6 +335,8 @@ def test_a_schedule_under_two_names_is_replaced_by_nothing() -> None:
     ("entry", "told"),
     [
         ('{"task": os.environ["T"], "schedule": 5}', "its task is computed, and the file is not run: os.environ['T']"),
+        ('{"task": None, "schedule": 5}', "its task is no name: None"),
+        ('{"task": "t", "schedule": 5, "options": {"expires": 1e400}}', "inf s is no such interval"),
         ('{"task": name(1), "schedule": 5}', "its task is computed, and the file is not run: name(1)"),
         ('{"task": "t", "schedule": every()}', "every() is no schedule known here"),
         ('{"task": "t", "schedule": crontab(minute=pick(2))}', "a field of its crontab is computed"),
@@ -330,6 +344,14 @@ def test_a_schedule_under_two_names_is_replaced_by_nothing() -> None:
         ('{"task": "t", "schedule": timedelta(minutes=pick())}', "timedelta(minutes=pick())"),
         ('{"task": "t", "schedule": 5, "args": [now()]}', "an argument is computed, and the file is not run: now()"),
         ('{"task": "t", "schedule": 5, "kwargs": {"a": os.environ}}', "an argument is computed"),
+        (
+            '{"task": "t", "schedule": crontab(**CONF)}',
+            "its schedule is computed, and the file is not run: crontab(**CONF)",
+        ),
+        (
+            '{"task": "t", "schedule": crontab(*CONF)}',
+            "its schedule is computed, and the file is not run: crontab(*CONF)",
+        ),
         ("entry_of(x=1)", "it is computed, and the file is not run: entry_of(x=1)"),
         ("SOMEWHERE", "it is computed, and the file is not run: SOMEWHERE"),
     ],
@@ -354,6 +376,14 @@ def test_a_job_with_something_computed_says_what_stands_in_its_place(more: str, 
     found = celery.read(f'beat_schedule = {{"a": {{"task": "t.a", "schedule": 9, {more}}}}}', Wishes())
     assert ("paused" in sound(found)["a"]) == ("enabled" in more)
     assert told in notes(found)
+
+
+def test_what_a_crontab_says_beside_its_fields_is_named() -> None:
+    found = celery.read(
+        'beat_schedule = {"a": {"task": "t", "schedule": crontab(minute=1, nowfun=utc_now())}}', Wishes()
+    )
+    assert sound(found)["a"]["cron"] == "1 * * * *"
+    assert "nowfun of a crontab has no meaning here" in notes(found)
 
 
 def test_a_computed_zone_and_a_computed_name_are_named() -> None:
