@@ -185,6 +185,8 @@ def update_context(me: Invocation, name: Name, place: Place) -> None:
 def _save(me: Invocation, name: str, place: Place, said: str, *, use: bool) -> None:
     wanted = {spec.name: getattr(place, spec.name) for spec in fields(Place)}
     wanted |= {key: me.given[key] for key in ("tenant", "region", "cell") if key in me.given}
+    if place.token_file is not None:
+        wanted["token_file"] = _wherever(place.token_file)
     if place.color is not None:
         values.choice(place.color, COLORS, "--color")
     for way in ("token_file", "token_command"):
@@ -208,6 +210,14 @@ def _save(me: Invocation, name: str, place: Place, said: str, *, use: bool) -> N
     shown = {key: value for key, value in wanted.items() if value is not None and key != "token_command"}
     lines = [f"{said} context {name}" + (" and using it" if use else "") + f"   ({path})"]
     me.show(One(SCHEMA, {"name": name, "current": use, **shown, "file": str(path)}, lines, "name", exact=True))
+
+
+def _wherever(path: str) -> str:
+    """A file's path as it is found from every folder: a context is used from anywhere."""
+    try:
+        return str(Path(path).expanduser().absolute())
+    except RuntimeError as problem:  # ~nobody
+        raise InvalidInput(Reason.INVALID_ARGUMENT, f"{path}: {problem}", field="--token-file") from problem
 
 
 def _file_of(me: Invocation, name: str) -> Path:

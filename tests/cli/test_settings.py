@@ -162,6 +162,21 @@ def test_a_secret_is_sent_and_never_shown(files: dict[str, Path], offline: Cli, 
     assert "s3cret" not in offline("job", "list", "--debug", "-v").output
 
 
+def test_a_token_file_is_found_from_every_folder(
+    files: dict[str, Path], offline: Cli, server: FakeServer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "admin.key").write_text("s3cret-token\n")
+    offline("context", "add", "one", "--url", server.url, "--token-file", "admin.key")
+    offline("context", "add", "two", "--url", server.url)
+    offline("context", "update", "two", "--token-file", "~/admin.key")
+    (home / "elsewhere").mkdir()
+    monkeypatch.chdir(home / "elsewhere")
+    for name in ("one", "two"):
+        assert offline("job", "list", "-c", name).exit_code == 0
+        assert f"token file\t{home / 'admin.key'}\n" in offline("context", "show", name).stdout
+    assert offline("context", "update", "two", "--token-file", "~no-such-user/admin.key").exit_code == 9
+
+
 def test_a_missing_token_is_exit_5(files: dict[str, Path], offline: Cli, server: FakeServer) -> None:
     offline("context", "add", "one", "--url", server.url, "--token-file", "/no/such/file")
     result = offline("job", "list")
