@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
@@ -100,7 +101,7 @@ def create_key(
     with _place(out) as file:
         with me.asking():
             made = me.client.create_key(name, chosen, team_id=team, expires_in_seconds=seconds)
-        _hand_over(me, made, out, file)
+        _hand_over(me, made, out, file, _new_context(me.context.url))
 
 
 @verb(app, "rotate")
@@ -127,7 +128,7 @@ def rotate_key(
     with _place(out) as file:
         with me.asking():
             made = me.client.rotate_key(key, grace_seconds=grace_s, expires_in_seconds=expires_s)
-        _hand_over(me, made, out, file)
+        _hand_over(me, made, out, file, "schedkit context update NAME")
     me.say(f"the old key {key} ends at {show.stamp(made['old_key_ends_at'], me.zone)}")
 
 
@@ -177,9 +178,12 @@ def bootstrap_key(
     from schedkit.embedded import settings_of
 
     tenant = str(me.given.get("tenant") or "default")
+    url = "URL"
+    with contextlib.suppress(Refusal):  # a context that is not there is no reason to go without a key
+        url = me.context.url
     with _place(out) as file:
         made = asyncio.run(first_key(settings_of(data, os.environ), tenant, team, name))
-        _hand_over(me, made, out, file)
+        _hand_over(me, made, out, file, _new_context(url))
 
 
 @contextlib.contextmanager
@@ -202,14 +206,19 @@ def _place(out: Path | None) -> Iterator[TextIO | None]:
             raise
 
 
-def _hand_over(me: Invocation, made: dict[str, Any], out: Path | None, file: TextIO | None) -> None:
-    """Give the key's text away, once: to the file, or to stdout."""
+def _new_context(url: str) -> str:
+    """How its holder uses a new key: in a context of its own, so that nobody's token is replaced by it."""
+    return f"schedkit context add NAME --url {url}"
+
+
+def _hand_over(me: Invocation, made: dict[str, Any], out: Path | None, file: TextIO | None, how: str) -> None:
+    """Give the key's text away, once: to the file, or to stdout. `how` its holder sets a context up."""
     text = made.pop("secret")
     said = f"made the {made['role']} key {made['name']} ({made['key_id']}) for team {made['team_id']}"
     if file is not None and out is not None:
         file.write(text + "\n")
         file.flush()
-        use = f"schedkit context update {me.context.name} --token-file {out}"
+        use = f"{how} --token-file {shlex.quote(str(out))}"
         return me.show(One(SCHEMA, {**made, "file": str(out)}, [said, f"use   {use}"], "key_id", exact=True))
     if me.style.format in ("table", "wide", "name"):
         me.say(f"{said}; it is not shown again:")

@@ -24,13 +24,23 @@ def test_a_key_goes_to_stdout_alone_and_what_is_said_about_it_to_stderr(cli: Cli
     assert json.loads(cli("key", "rotate", KEY_ID, "-o", "json").stdout)["secret"] == SECRET
 
 
-def test_a_key_goes_to_a_new_file_of_its_owner(cli: Cli, home: Path) -> None:
+def test_a_key_goes_to_a_new_file_of_its_owner(cli: Cli, server: FakeServer, home: Path) -> None:
     made = cli("key", "create", "deploy", "--out", "deploy.key")
     assert made.exit_code == 0
     assert SECRET not in made.output
-    assert "--token-file deploy.key" in made.stdout
+    assert f"use   schedkit context add NAME --url {server.url} --token-file deploy.key\n" in made.stdout
     file = home / "deploy.key"
     assert (file.read_text(), file.stat().st_mode & 0o777) == (SECRET + "\n", 0o600)
+
+
+def test_a_new_key_replaces_nobodys_token_by_what_is_said_about_it(cli: Cli, offline: Cli, server: FakeServer) -> None:
+    """An admin who follows the line is not locked out; one without a context finds none to update."""
+    first = cli("key", "bootstrap", "--out", "first.key")
+    assert f"use   schedkit context add NAME --url {server.url} --token-file first.key\n" in first.stdout
+    lost = offline("-c", "nowhere", "key", "bootstrap", "--data", "other", "--out", "my key")
+    assert "use   schedkit context add NAME --url URL --token-file 'my key'\n" in lost.stdout
+    rotated = cli("key", "rotate", KEY_ID, "--out", "next.key")
+    assert "use   schedkit context update NAME --token-file next.key\n" in rotated.stdout
 
 
 def test_a_key_that_was_refused_leaves_no_file(cli: Cli, server: FakeServer, home: Path) -> None:
