@@ -15,7 +15,7 @@ from schedkit.cli.failures import Code, ExitCode, Refusal
 from schedkit.cli.frame import noun, verb
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Column, Items, One
-from schedkit.cli.settings import AUTHS, CONTEXT_KEYS, Context, no_context
+from schedkit.cli.settings import AUTHS, CONTEXT_KEYS, Context, load, no_context
 from schedkit.errors import InvalidInput, NotFound, Reason, SchedkitError
 from schedkit.model.time import SECOND_MS, from_datetime
 
@@ -143,9 +143,27 @@ def use_context(
         document["current"] = name
 
     settings_edit.change(path, edit)
-    context = me.settings.contexts[name]
-    doc = {**_document(context, current=True), "file": str(path)}
-    me.show(One(SCHEMA, doc, [f"now using {name} ({context.url})"], "name", exact=True))
+    context, overruled = me.settings.contexts[name], _overruled(name)
+    doc = {**_document(context, current=overruled is None), "file": str(path)}
+    lines = [f"now using {name} ({context.url})"] if overruled is None else _still(name, path, *overruled)
+    me.show(One(SCHEMA, doc, lines, "name", exact=True))
+
+
+def _overruled(name: str) -> tuple[Context, str] | None:
+    """The context that commands without -c use here instead of this one, and what says so; None where they use it."""
+    here = load({})
+    url = here.values.get("url")
+    said = url or here.values["context"]
+    return None if url is None and said.value == name else (here.context, said.origin)
+
+
+def _still(name: str, path: Path, used: Context, said: str) -> list[str]:
+    """What a person is told who switched to a context where something else wins."""
+    other = f"unset {said}" if said.startswith("SCHEDKIT_") else f"schedkit context use {name} --project"
+    return [
+        f"{path} says {name} now, but {said} wins here: still using {used.name} ({used.url})",
+        f"to use {name} here: schedkit -c {name} COMMAND   or: {other}",
+    ]
 
 
 @verb(app, "add")

@@ -11,7 +11,8 @@ from schedkit.cli import values
 from schedkit.cli.failures import Code, ExitCode, Refusal
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import One
-from schedkit.cli.starter import PROJECTS
+from schedkit.cli.settings import BUILT_IN_CONTEXT, PROJECT_FILE, Context
+from schedkit.cli.starter import PROJECTS, settings
 from schedkit.errors import InvalidInput, Reason
 
 Option = typer.Option
@@ -29,7 +30,7 @@ def init(
       schedkit init
       schedkit init shop --template full
     """
-    files = PROJECTS[values.choice(template, list(PROJECTS), "--template")]
+    files = {PROJECT_FILE: _settings(me), **PROJECTS[values.choice(template, list(PROJECTS), "--template")]}
     place = Path(folder)
     there = [name for name in files if (place / name).exists()]
     if there and not force:
@@ -55,3 +56,11 @@ def init(
         lines.append("       schedkit worker run worker:w")
     doc = {"folder": folder, "template": template, "files": [str(place / name) for name in files]}
     me.show(One("schedkit.project/v1", doc, lines, "folder", exact=True))
+
+
+def _settings(me: Invocation) -> str:
+    try:
+        context = me.context
+    except Refusal:  # settings that cannot be read keep nobody from a starter
+        return settings(Context(BUILT_IN_CONTEXT), known=False)
+    return settings(context, known=context.name in me.settings.found)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
-SETTINGS: Final = """\
-# Settings of this project: every schedkit command below this folder reads them (schedkit config list --origin).
-current = "dev"
+from schedkit.cli.settings import BUILT_IN_CONTEXT, Context
 
-[context.dev]
-url = "http://127.0.0.1:8700"     # where schedkit up listens
+HERE: Final = """\
+# Settings of this project: every schedkit command below this folder reads them (schedkit config list --origin).
+current = {name}
+"""
+PLACE: Final = """
+[context.{key}]
+url = {url}     # where the scheduler listens
 """
 HEAD: Final = """\
 # The jobs of this project. A change of this file is a change of the scheduler:
@@ -74,7 +78,21 @@ def write(ledger: str, row: int, key: str) -> bool:
     return True
 '''
 PROJECTS: Final = {
-    "jobs": {"schedkit.toml": SETTINGS, "jobs.yaml": HEAD + CALLED},
-    "worker": {"schedkit.toml": SETTINGS, "jobs.yaml": HEAD + PULLED, "worker.py": WORKER},
-    "full": {"schedkit.toml": SETTINGS, "jobs.yaml": f"{HEAD}{CALLED}\n{PULLED}", "worker.py": WORKER},
+    "jobs": {"jobs.yaml": HEAD + CALLED},
+    "worker": {"jobs.yaml": HEAD + PULLED, "worker.py": WORKER},
+    "full": {"jobs.yaml": f"{HEAD}{CALLED}\n{PULLED}", "worker.py": WORKER},
 }
+
+
+def settings(context: Context, *, known: bool) -> str:
+    """The project's schedkit.toml: it talks to whom commands talk now.
+
+    `known`: the context stands in a settings file. One with a token or a guard then stays there alone, since a table
+    here would win over it, without them.
+    """
+    name = context.name if known else BUILT_IN_CONTEXT
+    here = HERE.format(name=json.dumps(name))
+    if known and context != Context(name, url=context.url, color=context.color, origin=context.origin):
+        return here
+    key = name if name.isascii() and name.isidentifier() else json.dumps(name)
+    return here + PLACE.format(key=key, url=json.dumps(context.url))

@@ -10,7 +10,7 @@ import pytest
 from schedkit.cli.starter import PROJECTS
 from schedkit.files import jobfile
 from schedkit.testing import run_twice
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, FakeServer
 from tests.cli.living import living
 
 
@@ -39,6 +39,18 @@ def test_nothing_is_overwritten_without_a_word(offline: Cli, home: Path) -> None
     assert not (home / "schedkit.toml").exists()
     assert offline("init", "--force").exit_code == 0
     assert (home / "jobs.yaml").read_text() != "mine\n"
+
+
+def test_a_project_talks_to_whom_commands_talk_now(offline: Cli, home: Path, server: FakeServer) -> None:
+    """Its `next:` line works, and a table of the project takes no token and no guard away."""
+    assert offline("init", "by-url", env={"SCHEDKIT_URL": server.url}).exit_code == 0
+    assert f'current = "dev"\n\n[context.dev]\nurl = "{server.url}"' in (home / "by-url/schedkit.toml").read_text()
+    offline("context", "add", "alpha", "--url", server.url)
+    assert offline("init", "shop").exit_code == 0
+    assert f'current = "alpha"\n\n[context.alpha]\nurl = "{server.url}"' in (home / "shop/schedkit.toml").read_text()
+    offline("context", "add", "prod-1", "--url", server.url, "--protected")
+    assert offline("-c", "prod-1", "init", "live").exit_code == 0
+    assert (home / "live/schedkit.toml").read_text().endswith('current = "prod-1"\n')
 
 
 def test_an_unknown_template_and_a_folder_that_cannot_be_are_refused(offline: Cli, home: Path) -> None:

@@ -141,6 +141,22 @@ def test_contexts_are_added_used_changed_and_removed(files: dict[str, Path], off
     assert offline("job", "list", "-c", "two").exit_code == 3
 
 
+def test_a_switch_that_something_nearer_overrules_says_so(
+    files: dict[str, Path], offline: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline("context", "add", "alpha", "--url", "http://alpha")
+    files["project"].write_text('current = "dev"\n[context.dev]\nurl = "http://project"\n')
+    told = offline("context", "use", "alpha").stdout
+    assert f"{files['project']}:1 wins here: still using dev (http://project)\n" in told
+    assert "schedkit -c alpha COMMAND   or: schedkit context use alpha --project\n" in told
+    assert json.loads(offline("context", "use", "alpha", "-o", "json").stdout)["current"] is False
+    assert offline("context", "use", "alpha", "--project").stdout == "now using alpha (http://alpha)\n"
+    monkeypatch.setenv("SCHEDKIT_URL", "http://elsewhere")
+    told = offline("context", "use", "alpha").stdout
+    assert "SCHEDKIT_URL wins here: still using elsewhere (http://elsewhere)" in told
+    assert "or: unset SCHEDKIT_URL" in told
+
+
 def test_comments_survive_an_edit(files: dict[str, Path], offline: Cli) -> None:
     files["user"].write_text('# mine\ncurrent = "a"\n\n[context.a] # first\nurl = "http://a"\n')
     offline("context", "update", "a", "--color", "red")
