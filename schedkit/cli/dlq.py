@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schedkit.cli import complete, lists, redriving, values, waiting
+from schedkit.cli import complete, lists, redriving, show, values, waiting
 from schedkit.cli.dlqpages import (
     DROP_SCHEMA,
     PLAN_SCHEMA,
@@ -25,6 +25,7 @@ from schedkit.cli.frame import Change, Listing, Severe, Watching, noun, verb
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import Items, One
 from schedkit.cli.runpages import run_page
+from schedkit.errors import InvalidInput, Reason
 from schedkit.model.redrives import DEFAULT_PER_SECOND, MAX_CANARY, MAX_PER_SECOND, RedriveState
 
 app = noun("Dead letters: look at them, start them again, give them up")
@@ -39,7 +40,7 @@ GROUPS: Final = ("target", "job", "reason", "error")
 class Which:
     """Which dead letters."""
 
-    target: Annotated[str | None, Option("--target", metavar="T", help="Of this registered target.")] = None
+    target: Annotated[str | None, Option("--target", metavar="T", help="Of this registered target, no URL.")] = None
     reason_is: Annotated[
         str | None, Option("--because", metavar="R", help="attempts-exhausted, permanent-failure, poison, unknown.")
     ] = None
@@ -48,8 +49,16 @@ class Which:
     failed_before: Annotated[str | None, Option("--failed-before", metavar="T", help="Failed then or before.")] = None
 
     def fields(self, me: Invocation) -> dict[str, str]:
-        """As the API names them. Raises Refusal (USAGE) for an empty one."""
+        """As the API names them. Raises Refusal (USAGE) for an empty one, InvalidInput for a target's URL."""
         lists.given(self.said)
+        if self.target is not None and "://" in self.target:
+            raise InvalidInput(
+                Reason.INVALID_ARGUMENT,
+                f"--target takes the name of a registered target, not a URL: {self.target}",
+                why="the URL of a job is the job's own, so no dead letter would match",
+                fix=("say which by --job JOB or --because REASON", "schedkit dlq list --group-by job,error"),
+                field="--target",
+            )
         given = {
             "target_id": self.target,
             "job_id": self.job,
@@ -85,7 +94,7 @@ def list_dead(
 
     Examples:
       schedkit dlq list --failed-after 2h
-      schedkit dlq list --group-by target,error
+      schedkit dlq list --group-by job,error
     """
     which = replace(which, reason_is=which.reason_is or reason)
     groups = ",".join(values.choices(group_by, GROUPS, "--group-by")) if group_by else None
@@ -267,17 +276,20 @@ def drop_dead(
         body: dict[str, Any] = {"filter": fields, "archive": archive}
         plan = me.client.drop_dead(body | ({"limit": limit} if limit is not None else {}) | {"dry_run": True})
     total = plan["total"]
-    kept = "they stay in the history for 30 days" if archive else "they are forgotten"
-    line = f"would give up {total:,} dead letters; {kept}"
+    kept = (
+        "they stay in the history for 30 days" if archive else "the next clean-up, within 10 minutes, forgets them"
+    )
+    letters = show.count(total, "dead letter")
+    line = f"would give up {letters}; {kept}"
     if change.dry_run or not total:
         return me.show(One(DROP_SCHEMA, plan, [line if total else "no dead letters match"], exact=True))
-    me.say(f"{me.context.name}: this gives up {total:,} dead letters; {kept}, and cannot be started again")
-    me.changing(change, f"drop {total:,} dead letters")
+    me.say(f"{me.context.name}: this gives up {letters}; {kept}, and they cannot be started again")
+    me.changing(change, f"drop {letters}")
     me.confirm_typed("this cannot be undone.", str(total), severe.confirm)
     body |= {"note": change.reason} if change.reason else {}
     with me.asking():
         done = _drop_all(me, body, total)
-    me.show(One(DROP_SCHEMA, done, [f"gave up {done['dropped']:,} dead letters"], exact=True))
+    me.show(One(DROP_SCHEMA, done, [f"gave up {show.count(done['dropped'], 'dead letter')}"], exact=True))
 
 
 def _drop_all(me: Invocation, body: Mapping[str, Any], total: int) -> dict[str, Any]:

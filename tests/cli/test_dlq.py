@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from schedkit.cli.invocation import Invocation
-from schedkit.model.time import parse_rfc3339
+from schedkit.model.time import MINUTE_MS, parse_rfc3339
+from schedkit.roles import retention
 from tests.cli.conftest import Cli, FakeServer
 from tests.cli.samples import DEAD, PLAN, REDRIVE, REDRIVE_ID, RUN, RUN_ID, page, problem
 
@@ -85,6 +86,15 @@ def test_groups_are_counted_by_the_server(cli: Cli, server: FakeServer) -> None:
     assert server.last.query == {"group_by": ["target,error"]}
     assert result.stdout.split("\t")[:3] == ["1,174", "-", "504"]
     assert cli("dlq", "list", "--group-by", "colour").exit_code == 9
+
+
+@pytest.mark.parametrize("verb", ["list", "redrive", "drop"])
+def test_a_url_is_no_registered_target(verb: str, cli: Cli, server: FakeServer) -> None:
+    """It would match nothing, and 'no dead letters' would be a lie."""
+    told = cli("dlq", verb, "--target", "https://host.example/path")
+    assert (told.exit_code, server.asked) == (9, [])
+    assert "the name of a registered target, not a URL" in told.stderr
+    assert "--job JOB" in told.stderr
 
 
 def test_an_empty_list_says_so(cli: Cli, server: FakeServer) -> None:
@@ -240,8 +250,19 @@ def test_giving_up_takes_the_number_typed_or_said(cli: Cli, server: FakeServer, 
         "note": "too old",
         "limit": 2,
     }
-    assert cli("dlq", "drop", "--confirm", "2", "--no-archive").exit_code == 0
+    forgotten = cli("dlq", "drop", "--confirm", "2", "--no-archive")
+    assert retention.PASS_EVERY_MS == 10 * MINUTE_MS
+    assert (forgotten.exit_code, "within 10 minutes, forgets them" in forgotten.stderr) == (0, True)
     assert "would give up 2 dead letters; they stay" in cli("dlq", "drop", "--dry-run").stdout
+
+
+def test_one_dead_letter_is_one(cli: Cli, server: FakeServer) -> None:
+    server.answers["POST /v1/dlq:drop"] = (
+        200,
+        {"total": 1, "dropped": 1, "more": False, "archive": True, "causes": []},
+    )
+    assert "would give up 1 dead letter;" in cli("dlq", "drop", "--dry-run").stdout
+    assert cli("dlq", "drop", "--confirm", "1").stdout == "gave up 1 dead letter\n"
 
 
 # ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
