@@ -81,10 +81,17 @@ def look(file: Path, folder: Path) -> Plan:
     """What restoring this file would do; nothing is changed. Raises as `restore`, and InvalidInput (BACKUP_INVALID)."""
     found = backup.inspect(file)
     if holder(folder) is not None:
-        raise in_use(folder)
+        raise _worked_in(in_use(folder), folder)
     now = SystemClock().now()
     _require_later(found, folder / DATABASE_NAME, now)
     return Plan(file, folder, found, backup.due_since(file, now), (folder / DATABASE_NAME).exists())
+
+
+def _worked_in(taken: Conflict, folder: Path) -> Conflict:
+    """The refusal of a folder that is held, for whoever wants to restore into it."""
+    taken.why = "nothing is put in the place of what a scheduler works on"
+    taken.fix = (f"schedkit down --data {folder}   stops it", "schedkit restore FILE --data ANOTHER-DIR")
+    return taken
 
 
 def restore(plan: Plan, reason: str | None) -> Restored:
@@ -92,7 +99,10 @@ def restore(plan: Plan, reason: str | None) -> Restored:
 
     Raises StartupRefused, Conflict (DATA_FOLDER_IN_USE, CLOCK_BEHIND); then the folder is as it was.
     """
-    held = DataFolder(plan.folder)
+    try:
+        held = DataFolder(plan.folder)
+    except Conflict as taken:
+        raise _worked_in(taken, plan.folder) from None
     try:
         now = SystemClock().now()
         _require_later(plan.backup, held.database, now)

@@ -257,9 +257,8 @@ async def _of_key(request: Request, access: Access) -> Caller:
     key = key_of(item)
     if not key.live(world.clock.now()):
         how = "was revoked" if key.revoked_at is not None else "has expired"
-        raise _failed(
-            request, access, f"this API key {how}", "ask an admin for a new one: schedkit key rotate " + key_id
-        )
+        anew = f"ask an admin for a new one: schedkit key create {key.name} --role {key.role}"
+        raise _failed(request, access, f"this API key {how}", anew)
     await _note_use(world, item)
     return key.caller
 

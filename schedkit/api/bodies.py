@@ -30,7 +30,7 @@ from schedkit.model.jobs import (
     RegionPolicy,
 )
 from schedkit.model.names import MAX_NAME_CHARS
-from schedkit.model.schedules import MAX_EXPRESSION_CHARS, DayRule, GapPolicy, RepeatPolicy
+from schedkit.model.schedules import LONGEST_EVERY_MS, MAX_EXPRESSION_CHARS, DayRule, GapPolicy, RepeatPolicy
 from schedkit.model.time import DAY_MS, SECOND_MS
 
 MAX_BODY_BYTES: Final = 256 * 1_024
@@ -38,7 +38,7 @@ MAX_LABELS: Final = 64
 MAX_HEADERS: Final = 64
 MAX_HEADER_CHARS: Final = 4_096
 MAX_GRACE_SECONDS: Final = 365 * DAY_MS // SECOND_MS
-MAX_EVERY_SECONDS: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
+MAX_EVERY_SECONDS: Final = LONGEST_EVERY_MS // SECOND_MS
 MAX_KEY_SECONDS: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
 MAX_PREVIEW: Final = 1_000
 MAX_BATCH: Final = 500

@@ -276,9 +276,7 @@ def drop_dead(
         body: dict[str, Any] = {"filter": fields, "archive": archive}
         plan = me.client.drop_dead(body | ({"limit": limit} if limit is not None else {}) | {"dry_run": True})
     total = plan["total"]
-    kept = (
-        "they stay in the history for 30 days" if archive else "the next clean-up, within 10 minutes, forgets them"
-    )
+    kept = "they stay in the history for 30 days" if archive else "the next clean-up, within 10 minutes, forgets them"
     letters = show.count(total, "dead letter")
     line = f"would give up {letters}; {kept}"
     if change.dry_run or not total:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -105,10 +106,10 @@ def apply(
     steps = _plan(me, file, label, prune=prune, take_over=take_over)
     acting = [step for step in steps if step.acts]
     if change.dry_run or not acting:
-        _refuse_taken(steps, dry=change.dry_run)
+        _refuse_taken(steps, file, dry=change.dry_run)
         me.show(planpages.plan_page(me, steps))
         return
-    _refuse_taken(steps, dry=False)
+    _refuse_taken(steps, file, dry=False)
     _bound(steps, prune_limit, confirm)
     if me.for_people:
         me.show(planpages.plan_page(me, steps))
@@ -227,17 +228,18 @@ def _found(me: Invocation, files: Sequence[JobFile], kept: Sequence[Mapping[str,
 # Acting
 
 
-def _refuse_taken(steps: Sequence[Step], *, dry: bool) -> None:
+def _refuse_taken(steps: Sequence[Step], files: Sequence[str] | None, *, dry: bool) -> None:
     """Raises Conflict where a job of somebody else has the name of one of ours; nothing was changed yet."""
     taken = [step for step in steps if step.action == "taken"]
     if not taken or dry:
         return
     first = taken[0]
+    named = "".join(f" -f {shlex.quote(file)}" for file in files or ())
     raise Conflict(
         Reason.NAME_IN_USE,
         f"{', '.join(step.name for step in taken)}: {first.note}",
         why="a file never touches jobs that were made otherwise, so nothing was changed",
-        fix=("schedkit job apply --take-over", "schedkit job diff", f"schedkit job show {first.name}"),
+        fix=(f"schedkit job apply{named} --take-over", f"schedkit job diff{named}", f"schedkit job show {first.name}"),
         field="name",
     )
 

@@ -105,9 +105,14 @@ def job_items(me: Invocation, items: list[Doc], cursor: str | None, narrowed: st
     empty = (
         f"no jobs match ({scope})  try: schedkit job list --all"
         if scope
-        else ("no jobs yet  try: schedkit job create --name tea --in 30s --target demo-echo")
+        else f"no jobs yet  try: schedkit job create --name tea --in 30s --target {_some_target(me)}"
     )
     return Items(SCHEMA, items, columns, "job_id", empty, cursor, lists.more(cursor))
+
+
+def _some_target(me: Invocation) -> str:
+    """A target to try; the demo's are there only where no keys are asked for."""
+    return "demo-echo" if me.context.auth == "none" else "https://host.example/path"
 
 
 def job_page(me: Invocation, job: Doc, runs: int) -> One:

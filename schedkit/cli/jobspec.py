@@ -18,6 +18,7 @@ from schedkit.cli import values
 from schedkit.errors import InvalidInput, Reason
 from schedkit.files.keys import OVERLAPS, REGIONS
 from schedkit.model.jobs import MisfirePolicy, Priority
+from schedkit.model.schedules import LONGEST_EVERY_MS
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
 
 Option = typer.Option
@@ -163,7 +164,10 @@ def _new_schedule(
             expression = unix(spec.cron or "", spec.dialect)
             return {**kept, "type": "CRON", "cron": expression, "time_zone": zone or kept.get("time_zone", "UTC")}
         case "every":
-            return {"type": "INTERVAL", "every_seconds": values.duration_seconds(spec.every or "", "--every")}
+            return {
+                "type": "INTERVAL",
+                "every_seconds": values.duration_seconds(spec.every or "", "--every", LONGEST_EVERY_MS),
+            }
         case "at":
             return {"type": "ONCE", **values.run_at(spec.at or "", zone, now)}
         case _:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from schedkit.cli.failures import ExitCode, exit_code, key_of
 from schedkit.cli.invocation import Invocation
 from schedkit.errors import Reason, SchedkitError
+from schedkit.model.spans import SPAN
 
 _FROM_NOW: Final = {  # flag → (the field its value ends up in, the flag that says it as a time)
     "--in": ("run_at", "--at"),
@@ -26,14 +27,21 @@ _JOB_ID: Final = re.compile(r"\bjob_\w+")
 
 def tell(me: Invocation, error: SchedkitError, schedule: Mapping[str, Any], key: str | None) -> None:
     """Add to the error of a create what asks for the very same again, where the line as it stands would not."""
-    if not any(flag in _FROM_NOW for flag, _ in _flags(me.line)):
+    times = [words for flag, words in _flags(me.line) if flag in _FROM_NOW]
+    if not times:
         return
     if exit_code(error) is ExitCode.UNREACHABLE and (sent := key_of(error)) is not None:
         error.fix = (f"exact repeat: {command(me.line, schedule, sent)}", *error.fix)
-    elif error.reason == Reason.IDEMPOTENCY_KEY_REUSED and key is not None:
+    elif error.reason == Reason.IDEMPOTENCY_KEY_REUSED and key is not None and all(map(_counts_from_now, times)):
         first = _first(me, error)
         exact = command(me.line, first, key) if first is not None else "the same line with --at and the first time"
         error.fix = (f"--in and other spans count from now; exact repeat: {exact}", *error.fix)
+
+
+def _counts_from_now(words: Sequence[str]) -> bool:
+    """Whether a flag's value means another time with each call; a time that was named would be put out of its place."""
+    value = words[-1].partition("=")[2] if len(words) == 1 else words[-1]
+    return value.strip() == "now" or SPAN.fullmatch(value.strip().lstrip("+-")) is not None
 
 
 def command(line: Sequence[str], schedule: Mapping[str, Any], key: str) -> str:

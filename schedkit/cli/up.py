@@ -24,6 +24,7 @@ from schedkit.cli.frame import Change
 from schedkit.cli.invocation import Invocation
 from schedkit.cli.output import One
 from schedkit.cli.settings import load
+from schedkit.errors import Conflict
 
 if TYPE_CHECKING:
     from schedkit.embedded import Embedded, Settings
@@ -140,7 +141,11 @@ async def _serve(me: Invocation, settings: Settings, began: float) -> None:
     with contextlib.ExitStack() as held:
         folder = None
         if settings.data is not None:
-            folder = DataFolder(settings.data)
+            try:
+                folder = DataFolder(settings.data)
+            except Conflict as taken:
+                taken.fix = (f"schedkit down --data {settings.data}   stops it", *taken.fix[1:])
+                raise
             held.callback(folder.release)
         listener = held.enter_context(contextlib.closing(embedded.listen(settings)))
         if folder is not None:

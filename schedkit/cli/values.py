@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from schedkit.errors import InvalidInput, Reason
-from schedkit.model.spans import SPAN, span_ms
+from schedkit.model.spans import LONGEST_MS, SPAN, span_ms
 from schedkit.model.time import (
     DAY_MS,
     MAX_INSTANT,
@@ -37,17 +37,17 @@ def now_ms() -> Instant:
     return time.time_ns() // 1_000_000
 
 
-def duration_ms(text: str, field: str = "duration") -> int:
+def duration_ms(text: str, field: str = "duration", longest_ms: int = LONGEST_MS) -> int:
     """`1h30m` as milliseconds."""
     try:
-        return span_ms(text)
+        return span_ms(text, longest_ms)
     except ValueError as problem:
         raise InvalidInput(Reason.INVALID_ARGUMENT, str(problem), field=field) from problem
 
 
-def duration_seconds(text: str, field: str = "duration") -> int:
+def duration_seconds(text: str, field: str = "duration", longest_ms: int = LONGEST_MS) -> int:
     """A duration the API takes in whole seconds."""
-    length_ms = duration_ms(text, field)
+    length_ms = duration_ms(text, field, longest_ms)
     if length_ms % SECOND_MS:
         raise InvalidInput(Reason.INVALID_ARGUMENT, f"{field} is in whole seconds, not {text}", field=field)
     return length_ms // SECOND_MS

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from schedkit.model.time import Instant
+from schedkit.model.time import DAY_MS, Instant
 
 MAX_EXPRESSION_CHARS: Final = 256
+LONGEST_EVERY_MS: Final = 3_660 * DAY_MS  # ten years
 
 
 class GapPolicy(StrEnum):

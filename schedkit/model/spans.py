@@ -15,14 +15,14 @@ LONGEST_MS: Final = 36_500 * DAY_MS  # a century: longer is a slip of the finger
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
 
 
-def span_ms(text: str) -> int:
+def span_ms(text: str, longest_ms: int = LONGEST_MS) -> int:
     """`1h30m` as milliseconds. Raises ValueError that says what is wrong."""
     text = text.strip()
     if not SPAN.fullmatch(text):
         raise ValueError(f"{text!r} is no duration: write {SPAN_FORMS}")
     length_ms = round(sum(float(number) * UNITS_MS[unit] for number, unit in _PART.findall(text)))
-    if length_ms > LONGEST_MS:
-        raise ValueError(f"{text} is too long: at most 36500d")
+    if length_ms > longest_ms:
+        raise ValueError(f"{text} is too long: at most {span_text(longest_ms)}")
     return length_ms
 
 

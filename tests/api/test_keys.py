@@ -120,7 +120,9 @@ async def test_a_key_ends_when_it_expires_and_when_it_is_revoked() -> None:
         for _ in range(2):
             gone = await there.ask("admin", "DELETE", f"/v1/keys/{long['key_id']}")
             assert gone["state"] == "REVOKED"
-        assert "was revoked" in refused(await whoami(there, long["secret"]), 401, "UNAUTHENTICATED")["detail"]
+        told = refused(await whoami(there, long["secret"]), 401, "UNAUTHENTICATED")
+        assert "was revoked" in told["detail"]
+        assert f"schedkit key create {long['name']} --role {long['role']}" in told["fix"][0], "an ended key has no heir"
 
 
 async def test_a_successor_takes_over_while_both_are_good() -> None:

@@ -121,6 +121,8 @@ def test_a_folder_in_use_is_refused_and_nothing_is_asked(offline: Cli, data: Pat
         for flags in (["--dry-run"], ["--confirm", "data"]):
             refused = offline("restore", "b.db", "--data", "data", *flags)
             assert (refused.exit_code, "[DATA_FOLDER_IN_USE]" in refused.stderr) == (4, True)
+            assert "schedkit down --data data   stops it" in refused.stderr
+            assert "schedkit up" not in refused.stderr
         assert offline("backup", "c.db", "--data", "data").exit_code == 0, "a backup needs no lock"
     finally:
         held.release()

@@ -35,6 +35,14 @@ def test_a_span_beyond_all_measure_is_invalid_input(line: str, cli: Cli) -> None
     assert (result.exit_code, "[INVALID_ARGUMENT]" in result.stderr) == (9, True), result.output
 
 
+@pytest.mark.parametrize("span", ["3661d", "36500d", "100000d"])
+def test_a_pace_has_one_limit(span: str, cli: Cli, server: FakeServer) -> None:
+    told = cli("job", "create", "--every", span, "--target", "demo-echo")
+    assert (told.exit_code, server.asked) == (9, [])
+    assert f"{span} is too long: at most 3660d" in told.stderr
+    assert cli("job", "create", "--every", "3660d", "--target", "demo-echo").exit_code == 0
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "hello/runs", "../runs"])
 @pytest.mark.parametrize("verb", ["show", "next", "pause"])
 def test_what_can_be_no_name_is_a_job_not_found(verb: str, name: str, cli: Cli, server: FakeServer) -> None:
@@ -57,6 +65,13 @@ def test_a_create_from_now_without_an_answer_says_its_exact_repeat(cli: Cli, ser
     assert sent[0] == sent[1]
     assert cli(*again.split()[1:], env={"SCHEDKIT_TZ": "Europe/Berlin"}).exit_code in (0, 7)
     assert server.of("POST")[-1].body == sent[0], "a zone for display changes no request"
+
+
+def test_a_key_used_for_a_time_that_was_named_offers_no_other_time(cli: Cli, server: FakeServer) -> None:
+    server.answer("POST /v1/jobs", 422, problem(422, "IDEMPOTENCY_KEY_REUSED", detail=f"it made job {JOB_ID}"))
+    named = ("job", "create", "--at", "23:00Z", "--target", "demo-echo", "--idempotency-key", "mine")
+    told = cli(*named)
+    assert (told.exit_code, "exact repeat" in told.stderr) == (9, False)
 
 
 def test_a_key_used_for_another_now_says_the_exact_repeat(cli: Cli, server: FakeServer) -> None:

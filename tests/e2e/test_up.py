@@ -39,6 +39,7 @@ def test_a_second_start_on_the_same_folder_says_who_holds_it(tmp_path: Path) -> 
         assert second.returncode == 4
         assert f"already running (pid {scheduler.process.pid}) at {scheduler.url}" in second.stderr
         assert "[DATA_FOLDER_IN_USE]" in second.stderr
+        assert f"schedkit down --data {tmp_path / 'data'}   stops it" in second.stderr
 
 
 def test_a_taken_port_is_named_and_another_one_offered(tmp_path: Path) -> None:
