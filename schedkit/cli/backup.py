@@ -83,7 +83,14 @@ def restore(
     if change.dry_run:
         doc = {"file": str(file), "data": str(data), "replaces": plan.replaces, **_facts(plan.backup)}
         doc |= {"due_since": plan.due_since, "restored_at": None}
-        return me.show(One("schedkit.restore/v1", doc, [*_plan(me, plan), ("would", f"replace {data}")]))
+        doing = "replace the database of" if plan.replaces else "restore into" if data.exists() else "make"
+        return me.show(
+            One(
+                "schedkit.restore/v1",
+                doc,
+                [*_plan(me, plan), ("would", f"{doing} {data}")],
+            )
+        )
     if plan.replaces:
         for line in _plan(me, plan) if severe.confirm is None else ():
             me.say("  ".join(line))

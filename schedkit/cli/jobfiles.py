@@ -230,16 +230,22 @@ def _found(me: Invocation, files: Sequence[JobFile], kept: Sequence[Mapping[str,
 
 def _refuse_taken(steps: Sequence[Step], files: Sequence[str] | None, *, dry: bool) -> None:
     """Raises Conflict where a job of somebody else has the name of one of ours; nothing was changed yet."""
+    from schedkit.cli.filesets import DEFAULT_FILE
+
     taken = [step for step in steps if step.action == "taken"]
     if not taken or dry:
         return
     first = taken[0]
-    named = "".join(f" -f {shlex.quote(file)}" for file in files or ())
+    named = " -f ".join(shlex.quote(file) for file in files or [DEFAULT_FILE])
     raise Conflict(
         Reason.NAME_IN_USE,
         f"{', '.join(step.name for step in taken)}: {first.note}",
         why="a file never touches jobs that were made otherwise, so nothing was changed",
-        fix=(f"schedkit job apply{named} --take-over", f"schedkit job diff{named}", f"schedkit job show {first.name}"),
+        fix=(
+            f"schedkit job apply -f {named} --take-over",
+            f"schedkit job diff -f {named}",
+            f"schedkit job show {first.name}",
+        ),
         field="name",
     )
 

@@ -145,7 +145,8 @@ def resolve(me: Invocation, text: str, *, to_come: bool = False) -> str:
         if newest := found.get("recent_runs"):
             return str(newest[0]["run_id"])
         if at or not to_come:
-            raise _no_run(job, "has not run yet")
+            due = found.get("next_run_at")
+            raise _no_run(job, f"has not run yet; it is due at {due}" if due else "has not run yet")
         when = "next"
     if when == "next":
         if to_come and (never := will_not_run(found)) is not None:

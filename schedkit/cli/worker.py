@@ -61,6 +61,7 @@ def run_worker(
     """
     from schedkit.cli import working
 
+    _require_named(queue)
     me.writable()
     drain_s = None if drain_timeout is None else _seconds(drain_timeout, "--drain-timeout")
     try:
@@ -112,6 +113,7 @@ def exec_worker(
     from schedkit.cli import working
     from schedkit.worker.program import Payload, Program
 
+    _require_named(queue)
     me.writable()
     command = _command(queue, cmd, shell)
     program = partial(
@@ -131,6 +133,13 @@ def exec_worker(
         drain_timeout_s=_seconds(drain_timeout, "--drain-timeout"),
         beat_every_s=None if heartbeat is None else max(LEAST_BEAT_S, _seconds(heartbeat, "--heartbeat")),
     )
+
+
+def _require_named(queue: str | None) -> None:
+    """Raises Refusal (USAGE) for a queue without a name."""
+    if queue is not None and not queue.strip():
+        why = "no job waits there; perhaps a variable of the shell is not set"
+        raise Refusal(Code.USAGE, ExitCode.USAGE, "the name of the queue is empty", why=why)
 
 
 def _command(queue: str, cmd: list[str] | None, shell: bool) -> list[str] | None:
@@ -228,6 +237,7 @@ def poll_queue(
       schedkit worker poll ledger-rebuild -o json
       schedkit worker poll ledger-rebuild --worker-id nightly-1 --wait 0s
     """
+    _require_named(queue)
     wait_ms = values.duration_ms(wait, "--wait")
     if wait_ms > LONGEST_POLL_MS:
         raise InvalidInput(Reason.INVALID_ARGUMENT, f"a poll waits 20s at most, not {wait}: ask again", field="--wait")

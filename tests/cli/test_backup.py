@@ -114,6 +114,14 @@ def test_a_pepper_of_other_keys_is_kept_beside_the_one_that_comes(offline: Cli, 
     assert [path.read_text() for path in data.glob("pepper.replaced-*")] == ["q" * 64]
 
 
+def test_a_dry_run_says_what_becomes_of_the_folder(offline: Cli, data: Path, home: Path) -> None:
+    offline("backup", "b.db", "--data", "data")
+    (home / "empty").mkdir()
+    for folder, would in (("data", "replace the database of"), ("empty", "restore into"), ("fresh", "make")):
+        assert f"would\t{would} {folder}\n" in offline("restore", "b.db", "--data", folder, "--dry-run").stdout
+    assert not (home / "fresh").exists()
+
+
 def test_a_folder_in_use_is_refused_and_nothing_is_asked(offline: Cli, data: Path) -> None:
     offline("backup", "b.db", "--data", "data")
     held = DataFolder(data)

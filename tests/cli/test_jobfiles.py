@@ -127,7 +127,7 @@ def test_a_job_made_otherwise_is_not_touched_without_take_over(alive: Living, of
     told = offline("job", "apply", "-y")
     assert told.exit_code == 4
     assert "digest: was made otherwise: --take-over lets jobs.yaml@growth/app keep it" in told.stderr
-    assert "schedkit job apply --take-over\n" in told.stderr
+    assert "schedkit job apply -f jobs.yaml --take-over\n" in told.stderr
     Path("t 2.yaml").write_text(Path("jobs.yaml").read_text())
     named = offline("job", "apply", "-f", "t 2.yaml", "-y").stderr
     assert "schedkit job apply -f 't 2.yaml' --take-over\n" in named

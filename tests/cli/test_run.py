@@ -29,7 +29,7 @@ def test_a_job_that_never_ran_has_no_last_run(cli: Cli, server: FakeServer) -> N
     server.answer("GET /v1/jobs/digest", 200, {**JOB, "recent_runs": []})
     result = cli("run", "show", "digest")
     assert result.exit_code == 3
-    assert "digest has not run yet" in result.stderr
+    assert "digest has not run yet; it is due at 2" in result.stderr
 
 
 def test_waiting_for_a_job_that_never_ran_is_waiting_for_its_next_run(cli: Cli, server: FakeServer) -> None:

@@ -49,6 +49,13 @@ def test_a_poll_takes_one_task_and_waits_as_long_as_it_is_told(cli: Cli, server:
     assert "heartbeat every 10s" in cli("worker", "poll", "ledger").stdout
 
 
+@pytest.mark.parametrize("line", [["exec", "", "--", "true"], ["poll", " "], ["run", "worker:w", "--queue", ""]])
+def test_a_queue_without_a_name_is_refused_before_any_call(line: list[str], cli: Cli, server: FakeServer) -> None:
+    result = cli("worker", *line)
+    assert (result.exit_code, server.asked) == (2, [])
+    assert "the name of the queue is empty  [USAGE]" in result.stderr
+
+
 def test_a_poll_that_nothing_came_for_exits_11(cli: Cli, server: FakeServer) -> None:
     server.answers["POST /v1/task-queues/ledger/tasks:poll"] = (204, None)
     result = cli("worker", "poll", "ledger", "--wait", "0s")
