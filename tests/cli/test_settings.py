@@ -10,6 +10,7 @@ import pytest
 
 from schedkit.cli.settings import load
 from tests.cli.conftest import Cli, FakeServer
+from tests.cli.samples import page
 
 
 @pytest.fixture
@@ -246,3 +247,12 @@ def test_config_edit_keeps_no_broken_file(
     monkeypatch.setenv("EDITOR", "/no/such/editor")
     assert offline("config", "edit").exit_code == 3
     assert sorted(path.name for path in home.glob("user*")) == ["user.toml"]
+
+
+def test_where_keys_are_asked_for_no_hint_names_a_demo_target(offline: Cli, server: FakeServer, home: Path) -> None:
+    (home / "admin.key").write_text("s3cret-token\n")
+    server.answer("GET /v1/jobs", 200, page())
+    offline("context", "add", "open", "--url", server.url)
+    offline("context", "add", "keyed", "--url", server.url, "--token-file", "admin.key")
+    assert "--target demo-echo" in offline("job", "list", "-c", "open").stderr
+    assert "--target https://host.example/path" in offline("job", "list", "-c", "keyed").stderr
