@@ -22,7 +22,7 @@ from schedkit.sim.loop import Process, Stuck
 from schedkit.sim.network import Network
 from schedkit.sim.operators import Operators
 from schedkit.sim.storm import Storm
-from schedkit.sim.users import Users
+from schedkit.sim.users import VERBS, Users
 
 DEFAULT_HOURS: Final = 0.8
 DEFAULT_JOBS: Final = 45
@@ -41,6 +41,7 @@ class Settings:
     slots: int = DEFAULT_SLOTS
     profile: Profile | None = None
     faults: Iterable[Fault] | None = None
+    verbs: tuple[str, ...] = VERBS  # what users do to jobs that are there, one as often as it stands here
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ def simulate(settings: Settings) -> Result:
     storm = Storm(ground, fleet)
     duration_ms = round(settings.hours * HOUR_MS)
     maker = Maker(ground.chance("jobs"), zones, began + duration_ms, Fault.TARGETS in weather)
-    users = Users(ground, network, maker, settings.jobs)
+    users = Users(ground, network, maker, settings.jobs, settings.verbs)
     operators = Operators(ground, users)
 
     def died(member: Any) -> None:

@@ -41,10 +41,11 @@ BACKFILL_VERBS: Final = ("pause", "resume", "resume", "stop")
 
 
 class Users:
-    def __init__(self, ground: Ground, network: Network, maker: Maker, jobs: int) -> None:
+    def __init__(self, ground: Ground, network: Network, maker: Maker, jobs: int, verbs: Sequence[str] = VERBS) -> None:
         self._ground = ground
         self._maker = maker
         self._jobs = jobs
+        self._verbs = verbs
         self._chance: Random = ground.chance("users")
         self._calls = count(1)
         self._wishes = count(1)
@@ -62,7 +63,7 @@ class Users:
             await asyncio.sleep(self._chance.expovariate(self._jobs / CREATE_WITHIN_MS * SECOND_MS))
         while True:
             await asyncio.sleep(self._chance.expovariate(SECOND_MS / VERB_EVERY_MS))
-            self.begin(self._verb(self._chance.choice(VERBS)))
+            self.begin(self._verb(self._chance.choice(self._verbs)))
 
     def begin(self, work: Any) -> None:
         """Do this beside everything else."""

@@ -15,13 +15,14 @@ HOURS: Final = 0.8
 
 
 class Round(NamedTuple):
-    """One world: a profile, and faults with commas; an empty text leaves it to the seed."""
+    """One world: a profile, faults and verbs of users with commas; an empty text leaves it to the seed."""
 
     profile: str = ""
     faults: str = ""
+    verbs: str = ""
 
     def __str__(self) -> str:
-        return f"{self.profile or 'any'}: {self.faults or 'drawn'}"
+        return f"{self.profile or 'any'}: {self.faults or 'drawn'}{self.verbs and f', users {self.verbs}'}"
 
 
 ROUNDS: Final = (
@@ -30,11 +31,11 @@ ROUNDS: Final = (
     Round("cell", "duplicate,queue,targets"),
     Round("embedded", "crash,skew,early"),
     Round("small", "stop,kill,targets"),
-    Round("cell", "none"),
-    Round("cell", "crash,cache,queue,targets"),
+    Round("cell", "none", "pause"),
+    Round("cell", "lose,queue,outage"),
     Round(),
-    Round("cell", "skew,early,targets"),
-    Round("small", "delay,lose,cut,targets"),
+    Round("cell", "stop,skew,targets"),
+    Round("cell", "cut,outage,kill,queue"),
     Round("embedded", "crash,outage,targets"),
     Round(),
 )
@@ -44,6 +45,7 @@ def settings_of(number: int, first_seed: int = FIRST_SEED, hours: float = HOURS)
     """The settings of a round, counted from 0; after the last comes the first again, with another seed."""
     from schedkit.sim.faults import Profile, faults_of
     from schedkit.sim.simulation import Settings
+    from schedkit.sim.users import VERBS
 
     world = ROUNDS[number % len(ROUNDS)]
     return Settings(
@@ -51,4 +53,5 @@ def settings_of(number: int, first_seed: int = FIRST_SEED, hours: float = HOURS)
         hours=hours,
         profile=Profile(world.profile) if world.profile else None,
         faults=faults_of(world.faults) if world.faults else None,
+        verbs=tuple(world.verbs.split(",")) if world.verbs else VERBS,
     )
