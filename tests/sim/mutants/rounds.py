@@ -35,7 +35,7 @@ ROUNDS: Final = (
     Round("cell", "lose,queue,outage"),
     Round(),
     Round("cell", "stop,skew,targets"),
-    Round("cell", "cut,outage,kill,queue"),
+    Round("embedded", "targets", "trigger,look"),
     Round("embedded", "crash,outage,targets"),
     Round(),
 )
