@@ -89,11 +89,16 @@ def _name(item: Item | None) -> tuple[str, str] | None:
 
 
 def missed_stays_missed(facts: Facts) -> Iterator[Violation]:
-    """W14: what was due during a pause does not run afterwards, unless the resume said so."""
+    """W14: what was due during a pause does not run afterwards, unless the resume said so.
+
+    A claimer that was stopped since before the pause may claim it; then it reads its job again, and gives it up.
+    """
     for job in facts.made:
         for since, through, resumed in _pauses(job):
             for run in job.runs.values():
                 if not run.claimed or run.triggered or run.scheduled_for in job.held or run.first is None:
+                    continue
+                if not run.calls and (run.last or {}).get("status") == "CANCELLED":
                     continue
                 claim = run.commits[0]
                 due_at = run.first.get("due_at") or run.scheduled_for

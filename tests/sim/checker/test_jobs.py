@@ -112,8 +112,8 @@ def test_a_paused_job_keeps_its_name() -> None:
     assert story.found(50) == ["names name_of_two"]
 
 
-def resumed(due_s: float, *, edited: bool = False, **more: Any) -> list[str]:
-    """What is found of a job that is paused from 70 to 200, and then runs what was due at `due_s`."""
+def resumed(due_s: float, *, edited: bool = False, called: bool = True, **more: Any) -> list[str]:
+    """What is found of a job that is paused from 70 to 200, and then runs what was due at `due_s`, or gives it up."""
     story = Story(late_ms=None)
     job = story.job()
     story.runs(job, 60)
@@ -124,8 +124,12 @@ def resumed(due_s: float, *, edited: bool = False, **more: Any) -> list[str]:
     if edited:
         story.verb(200.1, job, "edit", {"schedule": interval() | {"end_at": ms(6_000)}})
     at_s = max(200.2, due_s)
-    story.answer(at_s + 0.1, story.start(at_s, job, due_s))
-    story.settle(at_s + 0.2, job, due_s)
+    if called:
+        story.answer(at_s + 0.1, story.start(at_s, job, due_s))
+        story.settle(at_s + 0.2, job, due_s)
+    else:
+        story.claim(at_s, job, due_s)
+        story.settle(at_s + 0.2, job, due_s, "CANCELLED", http_status=None, reason="RESCHEDULED")
     return story.found(at_s + 0.3)
 
 
@@ -133,6 +137,10 @@ def test_what_was_due_while_paused_does_not_run() -> None:
     assert resumed(240) == []
     assert resumed(180) == ["W14 missed_and_resumed"]
     assert resumed(120) == ["W14 missed_and_resumed"]
+
+
+def test_a_claim_of_what_was_missed_that_is_given_up_before_its_call_runs_nothing() -> None:
+    assert "W14 missed_and_resumed" not in resumed(180, called=False)
 
 
 def test_who_resumes_may_ask_for_what_was_missed() -> None:
