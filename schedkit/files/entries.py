@@ -28,12 +28,12 @@ from schedkit.files.documents import (
 from schedkit.files.keys import BY_NAME, KEYS, PLACES, TIMINGS, Key, Kind
 from schedkit.model.jobs import MAX_LEASE_MS, MAX_TASK_TIMEOUT_MS, MAX_TIMEOUT_MS, MIN_LEASE_MS
 from schedkit.model.names import MAX_NAME_CHARS
-from schedkit.model.schedules import Cron, DayRule, GapPolicy, RepeatPolicy
-from schedkit.model.time import DAY_MS, SECOND_MS, parse_rfc3339
+from schedkit.model.schedules import LONGEST_EVERY_MS, Cron, DayRule, GapPolicy, RepeatPolicy
+from schedkit.model.time import SECOND_MS, parse_rfc3339
 
 T = TypeVar("T")
 
-MAX_EVERY_S: Final = 3_660 * DAY_MS // SECOND_MS  # ten years
+MAX_EVERY_S: Final = LONGEST_EVERY_MS // SECOND_MS
 LEASES_S: Final = (MIN_LEASE_MS // SECOND_MS, MAX_LEASE_MS // SECOND_MS)
 MAX_TASK_TIMEOUT_S: Final = MAX_TASK_TIMEOUT_MS // SECOND_MS
 MAX_RUNS: Final = 1_000_000_000

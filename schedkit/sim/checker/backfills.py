@@ -10,14 +10,13 @@ backfill_lost, backfill_stuck                acknowledged and not there; nobody 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
 from schedkit.model.time import SECOND_MS, Instant, rfc3339
-from schedkit.sim.checker.facts import Commit, Facts, Item, JobFacts, RunFacts, enters_running, final, occurrences_of
+from schedkit.sim.checker.facts import Commit, Facts, Item, JobFacts, RunFacts, final, occurrences_of
 from schedkit.sim.checker.limits import RACE, bursts
-from schedkit.sim.checker.redrives import DRIVEN, item_with, unattended
+from schedkit.sim.checker.redrives import DRIVEN, item_with, moments, redrive_id_of, unattended
 from schedkit.sim.checker.verdict import Violation
 
 HAD_ITS_RUN: Final = frozenset({"RAN_ALREADY", "CANCELLED_ALREADY", "FAILED_ALREADY", "UNDER_WAY"})
@@ -39,7 +38,7 @@ def as_asked(facts: Facts) -> Iterator[Violation]:
     """Each was due by a schedule of its job, in the range of a backfill that was under way; who was told, told true."""
     for run in facts.runs:
         for began in run.backfills:
-            item: Any = item_with(facts.backfills.get(_id(began), []), began)
+            item: Any = item_with(facts.backfills.get(redrive_id_of(began), []), began)
             if item is None or item["state"] not in DRIVEN:
                 yield _found("backfilled_unasked", run, began, f"its backfill was {item and item['state']}")
                 continue
@@ -59,7 +58,7 @@ def one_by_one(facts: Facts) -> Iterator[Violation]:
     """W13: … none is begun while the run that its job knows as its last one is open, be it another backfill's."""
     for run in facts.runs:
         for began in run.backfills:
-            item: Any = item_with(facts.backfills.get(_id(began), []), began)
+            item: Any = item_with(facts.backfills.get(redrive_id_of(began), []), began)
             if item is None or not item["filter"].get("one_by_one"):
                 continue
             for name in ("last_run", "last_triggered"):
@@ -72,7 +71,7 @@ def one_by_one(facts: Facts) -> Iterator[Violation]:
 
 def paced(facts: Facts) -> Iterator[Violation]:
     """In no second more are begun than the cap, nor are more started, but for one."""
-    begun, started = _moments(facts)
+    begun, started = moments(facts, lambda run: run.backfills)
     for backfill_id, commits in facts.backfills.items():
         cap = int((commits[0].after or {})["max_per_second"])
         for t, key, count in bursts(begun[backfill_id], SECOND_MS, cap):
@@ -83,26 +82,9 @@ def paced(facts: Facts) -> Iterator[Violation]:
             yield Violation("W14", "backfills_started_over_pace", t, key, text)
 
 
-Moments = defaultdict[str, list[tuple[Instant, str]]]
-
-
-def _moments(facts: Facts) -> tuple[Moments, Moments]:
-    """(when runs were begun, when they were started for the first time), by backfill."""
-    begun: Moments = defaultdict(list)
-    started: Moments = defaultdict(list)
-    for run in facts.runs:
-        for began in run.backfills:
-            begun[_id(began)].append((began.t, run.key))
-        for commit in run.commits if run.backfills else ():
-            before = commit.before or {}
-            if before.get("attempt") == 0 and enters_running(commit):
-                started[before.get("redrive_id") or ""].append((commit.t, run.key))
-    return begun, started
-
-
 def counted(facts: Facts) -> Iterator[Violation]:
     """Its figures are true: as many as were begun, each open or ended; at its end they and what it left are all."""
-    begun, _ = _moments(facts)
+    begun, _ = moments(facts, lambda run: run.backfills)
     for backfill_id, commits in facts.backfills.items():
         item: Any = commits[-1].after
         if item is None:
@@ -149,10 +131,6 @@ def carried_out(facts: Facts) -> Iterator[Violation]:
     """One that is under way is written to again and again by the one who carries it out."""
     for backfill_id, text in unattended(facts, facts.backfills):
         yield Violation("W14", "backfill_stuck", facts.end_at, backfill_id, text)
-
-
-def _id(began: Commit) -> str:
-    return (began.after or {}).get("redrive_id") or ""
 
 
 def _found(check: str, run: RunFacts, commit: Commit, text: str) -> Violation:

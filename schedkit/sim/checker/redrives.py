@@ -11,7 +11,7 @@ redrive_stuck                              long after the storm it has something
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from schedkit.model.time import SECOND_MS, Instant
@@ -26,7 +26,7 @@ LEASE_MS: Final = 10 * SECOND_MS  # of the one who carries it out; half of it is
 
 def paced(facts: Facts) -> Iterator[Violation]:
     """In no second more runs are released than the cap of their redrive, nor are more started, but for one."""
-    released, started = _by_redrive(facts)
+    released, started = moments(facts, lambda run: run.redrives)
     for redrive_id, cap in _caps(facts).items():
         for t, key, count in bursts(released[redrive_id], SECOND_MS, cap):
             text = f"{count} runs redriven within a second by {redrive_id}, {cap} are allowed"
@@ -39,14 +39,14 @@ def paced(facts: Facts) -> Iterator[Violation]:
 Moments = defaultdict[str, list[tuple[Instant, str]]]
 
 
-def _by_redrive(facts: Facts) -> tuple[Moments, Moments]:
-    """(when what was released, when it was started for the first time), by redrive."""
+def moments(facts: Facts, of: Callable[[RunFacts], Sequence[Commit]]) -> tuple[Moments, Moments]:
+    """(when what was released, when it was started for the first time), by redrive or backfill: its writes are `of`."""
     released: Moments = defaultdict(list)
     started: Moments = defaultdict(list)
     for run in facts.runs:
-        for commit in run.redrives:
-            released[_redrive_id(commit)].append((commit.t, run.key))
-        for commit in run.commits if run.redrives else ():
+        for commit in of(run):
+            released[redrive_id_of(commit)].append((commit.t, run.key))
+        for commit in run.commits if of(run) else ():
             before = commit.before or {}
             if before.get("attempt") == 0 and enters_running(commit):
                 started[before.get("redrive_id") or ""].append((commit.t, run.key))
@@ -60,7 +60,7 @@ def _caps(facts: Facts) -> dict[str, int]:
 def once(facts: Facts) -> Iterator[Violation]:
     """No redrive starts a run twice, though it may die again while the redrive is under way."""
     for run in facts.runs:
-        for redrive_id, count in Counter(map(_redrive_id, run.redrives)).items():
+        for redrive_id, count in Counter(map(redrive_id_of, run.redrives)).items():
             if redrive_id and count > 1:
                 text = f"redriven {count} times by {redrive_id}"
                 yield Violation("I19", "redriven_twice", run.redrives[-1].t, run.key, text)
@@ -87,7 +87,7 @@ def as_asked(facts: Facts) -> Iterator[Violation]:
     """Runs are released only in the states that release, the canary first; what is UNKNOWN only where it was asked."""
     for run in facts.runs:
         for commit in run.redrives:
-            commits = facts.redrives.get(_redrive_id(commit))
+            commits = facts.redrives.get(redrive_id_of(commit))
             if commits is None:
                 continue
             item: Any = item_with(commits, commit) or {}
@@ -111,7 +111,7 @@ def item_with(commits: list[Commit], released: Commit) -> Item | None:
 
 def counted(facts: Facts) -> Iterator[Violation]:
     """What a redrive says of itself is true: as many runs, and each of them open or ended."""
-    released, _ = _by_redrive(facts)
+    released, _ = moments(facts, lambda run: run.redrives)
     for redrive_id, commits in facts.redrives.items():
         item: Any = commits[-1].after
         if item is None:
@@ -143,7 +143,7 @@ def unattended(facts: Facts, found: dict[str, list[Commit]]) -> Iterator[tuple[s
             yield name, f"it is {last.after.get('state')}, and nobody has done anything for it since {last.t}"
 
 
-def _redrive_id(commit: Commit) -> str:
+def redrive_id_of(commit: Commit) -> str:
     """Of the redrive that did this; empty where a single run was asked for."""
     return (commit.after or {}).get("redrive_id") or ""
 
